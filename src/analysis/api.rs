@@ -2,7 +2,7 @@
 //! into tables and observations.
 
 use crate::facts::collectives::collectives;
-use crate::job::{ClockMode, Job};
+use crate::job::{ClockMode, Job, MeshShape};
 use crate::recording::capability::{Capability, Grade};
 use crate::settings::{Setting, Settings};
 use crate::verdict::JobVerdict;
@@ -89,6 +89,8 @@ pub struct AcrossOptions {
     pub groups: Vec<String>,
     /// Take files for ranks of one job although they look like captures of one process, or like two jobs.
     pub by_position: bool,
+    /// The mesh of the job, if it is told.
+    pub mesh: Option<MeshShape>,
 }
 
 /// An option that changes the results of some analyses only. Given to another one it is refused.
@@ -116,6 +118,7 @@ impl Default for AcrossOptions {
             straggler_min_pct: STRAGGLER_MIN_PCT,
             groups: Vec::new(),
             by_position: false,
+            mesh: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::annotations;
 use crate::api::{AcrossOption, Analysis, KERNEL_WAIT_MAX, Options, Partial, STRAGGLER_MIN_PCT};
 use crate::collectives::GroupSelection;
 use crate::critical_path;
-use crate::job::{ClockMode, Job};
+use crate::job::{ClockMode, Job, MeshShape, ProgramExtent, ToldMeshes};
 use crate::memory;
 use crate::patterns;
 use crate::settings::Setting;
@@ -238,6 +238,15 @@ pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
             Err(nothing("--group", name.clone(), &there))
         }
     }
+}
+
+/// Checks that `--mesh` is the mesh of the job.
+///
+/// # Errors
+/// When it has another number of ranks.
+pub fn check_mesh(told: &ToldMeshes, programs: &[ProgramExtent]) -> Result<(), SetError> {
+    let value = || told.shape.as_ref().map_or_else(String::new, MeshShape::to_string);
+    told.check(programs).map_err(|reason| SetError::Argument { option: "--mesh", value: value(), reason })
 }
 
 /// Refuses filters that no analysis applies, because the unfiltered answer would look like a filtered one.

@@ -296,12 +296,13 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
     }
     let (mut batches, mut report, mut lost, mut exit) = (Vec::new(), String::new(), Vec::new(), Exit::Done);
     for inputs in &sets {
+        let ranks = args.traces.common.ranks.ranges(inputs)?;
         let request = Request {
             inputs,
             analyses: &analyses,
             options: &options,
             load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
-            ranks: args.traces.common.ranks.ranges(),
+            ranks: &ranks,
         };
         let keep = PrintedRows { table, is_text: args.output.is_text(), rows: Mutex::default() };
         let outcome = args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;

@@ -81,13 +81,9 @@ pub fn run(args: &AnalyzeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let processes = if args.captures { captures::processes(&mut traces.inputs, load)? } else { Vec::new() };
     let place = args.results.place(args.partial, &traces.guarded, stores)?;
     let events = (!args.no_events).then_some(args.keep_args);
-    let request = Request {
-        inputs: &traces.inputs,
-        analyses: &analyses,
-        options: &options,
-        load,
-        ranks: args.traces.common.ranks.ranges(),
-    };
+    let ranks = args.traces.common.ranks.ranges(&traces.inputs)?;
+    let request =
+        Request { inputs: &traces.inputs, analyses: &analyses, options: &options, load, ranks: &ranks };
     if args.partial {
         return args.traces.common.threads.run(|| part(args, compat, &request, place, events))?;
     }

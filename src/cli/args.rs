@@ -240,7 +240,11 @@ impl CommonArgs {
                 ..ModelOptions::default()
             },
             top: self.top,
-            across: AcrossOptions { by_position: self.ranks_by_position, ..AcrossOptions::default() },
+            across: AcrossOptions {
+                by_position: self.ranks_by_position,
+                mesh: self.ranks.mesh.clone(),
+                ..AcrossOptions::default()
+            },
             ..Options::default()
         };
         self.texts()?.apply(&mut options).map_err(|(option, reason)| match option {

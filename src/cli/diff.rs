@@ -260,8 +260,8 @@ impl ReadSide {
             }
             DiffSide::Traces(place, inputs) => (place, inputs),
         };
-        let (load, ranks) = (args.common.load(false, false), args.common.ranks.ranges());
-        let request = Request { inputs: &inputs, analyses, options, load, ranks };
+        let (load, ranks) = (args.common.load(false, false), args.common.ranks.ranges(&inputs)?);
+        let request = Request { inputs: &inputs, analyses, options, load, ranks: &ranks };
         let kept = KeptRows::of(HostByName::SPEC);
         let run = || run_pipeline(&request, &kept, &Bar::default());
         let outcome = args.common.threads.run(run)?.with_context(|| of_set(name))?;

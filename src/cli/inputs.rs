@@ -51,7 +51,7 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let inputs = &traces.inputs;
     let claims = RankClaims::peek(inputs);
     let mut rows = Vec::new();
-    for task in claims.tasks(inputs, args.ranks.ranges())? {
+    for task in claims.tasks(inputs, &args.ranks.ranges(inputs)?)? {
         let Some(input) = inputs.get(task.input) else { continue };
         let (rank, rank_source) = (Some(task.rank), Some(task.source.name()));
         rows.push(InputRow {

@@ -68,12 +68,13 @@ pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     common.compat(&analyses)?;
     filters::refuse_unused(&analyses, &options)?;
     let traces = args.traces.traces(stores)?;
+    let ranks = common.ranks.ranges(&traces.inputs)?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,
         options: &options,
         load: LoadOptions { whole_range_texts: true, skip_python: true, ..common.load(true, false) },
-        ranks: common.ranks.ranges(),
+        ranks: &ranks,
     };
     let kept = KeptRows::of(NsysEvents::SPEC);
     let outcome = common.threads.run(|| run_pipeline(&request, &kept, &Bar::default()))??;

@@ -135,9 +135,10 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
         false => Target::File { path: path.clone(), force: args.force },
     };
     let mut out = OverlayOutput::create(&target, &traces.inputs)?;
+    let ranks = args.traces.common.ranks.ranges(&traces.inputs)?;
     let request = OverlayRequest {
         inputs: &traces.inputs,
-        ranks: args.traces.common.ranks.ranges(),
+        ranks: &ranks,
         draw: args.draw.as_ref().map_or(&[], |d| &d.0),
         options: &options,
         load: args.traces.common.load(false, false),

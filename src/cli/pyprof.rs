@@ -73,12 +73,13 @@ pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
     };
     let analyses = [analysis];
     filters::refuse_unused(&analyses, &options)?;
+    let ranks = common.ranks.ranges(&traces.inputs)?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,
         options: &options,
         load: common.load(true, false),
-        ranks: common.ranks.ranges(),
+        ranks: &ranks,
     };
     let kept = KeptRows::of(PyProfTable::SPEC);
     let outcome = common.threads.run(|| run_pipeline(&request, &kept, &Bar::default()))??;

@@ -232,12 +232,13 @@ impl QueryArgs {
         let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
         let traces = traces(&self.paths, &self.rank_dir, stores)?;
         self.allow(traces.guarded.clone())?;
+        let ranks = self.common.ranks.ranges(&traces.inputs)?;
         let request = Request {
             inputs: &traces.inputs,
             analyses: &analyses,
             options: &options,
             load: self.common.load(args, false),
-            ranks: self.common.ranks.ranges(),
+            ranks: &ranks,
         };
         let outcome = self.common.threads.run(|| run_pipeline(&request, &live, &Bar::default()))??;
         filters::check_pattern(&outcome.inventory)?;

@@ -1,13 +1,27 @@
 //! `--ranks`: which ranks a command is about.
 
 use clap::Args;
+use hta_analysis::job::{MeshShape, dimension_name};
+use hta_read::input::Input;
+use hta_results::run::{AlongDimension, RunError, ranks_along};
 
 // Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct RanksArg {
-    /// Only these ranks, e.g. 0,3,8-15
-    #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
-    ranks: Option<RankRanges>,
+    /// Only these ranks, e.g. 0,3,8-15; or along dimensions of the job, e.g. pp=2 or pp=2,tp=0-3
+    #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_choice)]
+    ranks: Option<RankChoice>,
+    /// The dimensions of the job with their sizes, outermost first, e.g. pp=4,dp=8,tp=8, instead of those
+    /// that the files tell
+    #[arg(long, value_name = "SIZES", value_parser = MeshShape::parse)]
+    pub mesh: Option<MeshShape>,
+}
+
+/// What `--ranks` asks for.
+#[derive(Debug, Clone)]
+pub enum RankChoice {
+    Numbers(RankRanges),
+    Along(Vec<AlongDimension>),
 }
 
 /// Ranges of ranks as in `0,3,8-15`, both ends inclusive.
@@ -15,10 +29,30 @@ pub struct RanksArg {
 pub struct RankRanges(pub Vec<(u32, u32)>);
 
 impl RanksArg {
-    /// The ranges; empty for all ranks.
-    pub fn ranges(&self) -> &[(u32, u32)] {
-        self.ranks.as_ref().map_or(&[], |r| &r.0)
+    /// The ranges among the ranks of these files; empty for all ranks.
+    ///
+    /// # Errors
+    /// When ranks are asked for by coordinates, and the files have none, or none of these.
+    pub fn ranges(&self, inputs: &[Input]) -> Result<Vec<(u32, u32)>, RunError> {
+        match &self.ranks {
+            None => Ok(Vec::new()),
+            Some(RankChoice::Numbers(ranges)) => Ok(ranges.0.clone()),
+            Some(RankChoice::Along(asked)) => ranks_along(inputs, asked, self.mesh.as_ref()),
+        }
     }
+}
+
+/// Parses numbers, or coordinates as in `pp=2,tp=0-3`.
+fn parse_choice(text: &str) -> Result<RankChoice, String> {
+    if !text.contains('=') {
+        return parse_ranks(text).map(RankChoice::Numbers);
+    }
+    let along = |part: &str| {
+        let expected = || format!("expected a dimension with a coordinate, e.g. pp=2, found `{part}`");
+        let (name, at) = part.split_once('=').ok_or_else(expected)?;
+        Ok((dimension_name(name).ok_or_else(expected)?, range(at)?))
+    };
+    text.split(',').map(along).collect::<Result<_, String>>().map(RankChoice::Along)
 }
 
 pub fn parse_ranks(text: &str) -> Result<RankRanges, String> {

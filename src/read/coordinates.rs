@@ -2,6 +2,7 @@
 //!
 //! Names are rules of many tools, tried in order; a number that fits none of them is no rank.
 
+use crate::input::Input;
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,6 +12,46 @@ static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(
 
 static FOLDER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])rank[-_.=\[]?(\d+)").ok());
+
+/// How verl names the places of a process: `rank5-of-8_tp1-pp1-dp0-cp0_pid7`.
+static PLACES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)[_.-]((?:tp|pp|dp|cp)\d+(?:-(?:tp|pp|dp|cp)\d+)+)(?:[_.]|$)").ok());
+
+/// Ranks of the whole program, as verl writes them: `rank0-of-4`.
+static OF_WORLD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)rank[-_.]?\d+-of-(\d+)").ok());
+
+/// The size of the program that the name of a file tells.
+pub fn world_in_name(name: &str) -> Option<u32> {
+    OF_WORLD.as_ref()?.captures(name)?.get(1)?.as_str().parse().ok()
+}
+
+/// The coordinates of a rank that the name of its file tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedPlace {
+    /// Ranks of its program.
+    pub world: Option<u32>,
+    /// Dimensions with coordinates.
+    pub along: Vec<(String, u32)>,
+}
+
+impl NamedPlace {
+    /// The coordinates in the name of an input, if it is the file of one rank.
+    pub fn of(input: &Input) -> Option<Self> {
+        let name = input.path.file_name()?.to_string_lossy();
+        let found = PLACES.as_ref()?.captures(&name)?.get(1)?.as_str();
+        let coordinate = |part: &str| {
+            let (name, digits) = part.split_at_checked(2)?;
+            Some((name.to_ascii_lowercase(), digits.parse().ok()?))
+        };
+        let along: Vec<(String, u32)> = found.split('-').map(coordinate).collect::<Option<_>>()?;
+        Some(Self { world: world_in_name(&name), along })
+    }
+
+    /// The coordinate along a dimension.
+    pub fn along(&self, dimension: &str) -> Option<u32> {
+        self.along.iter().find(|(name, _)| name == dimension).map(|(_, coordinate)| *coordinate)
+    }
+}
 
 /// The rank that a name says by the word `rank`: `rank3`, `rank-3`, `rank[3]`.
 pub(crate) fn named_rank(name: &str) -> Option<u32> {

@@ -10,6 +10,7 @@ use super::opening::open_any;
 use super::reading::{Reading, Unsettled};
 use super::source::{Compression, Source, SourceError};
 use crate::error::ReadError;
+use hta_trace::meta::Meta;
 use std::io;
 
 /// The first bytes of a file, decompressed.
@@ -69,6 +70,11 @@ pub trait TraceFormat: Sync {
     /// # Errors
     /// When the file cannot be opened, is empty, or turns out to have another format.
     fn peek(&self, input: &Input, start: &FileStart) -> Result<FileHead, ReadError>;
+
+    /// All that the head of a file says; empty where it cannot be read.
+    fn head(&self, _input: &Input, _start: &FileStart) -> Meta {
+        Meta::default()
+    }
 
     /// The inputs that a file stands for: one per rank. Most formats have one rank in a file.
     fn parts(&self, input: Input, _start: &FileStart) -> Vec<Input> {

@@ -14,7 +14,7 @@ use super::times::settle_times;
 use crate::error::ReadError;
 use crate::files::Location;
 use hta_base::health::Counter;
-use hta_trace::meta::RankSource;
+use hta_trace::meta::{Meta, RankSource};
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::recorders::{OtherRecorder, PACKED_DATABASE};
 
@@ -144,6 +144,12 @@ pub fn peek(input: &Input) -> Result<FileHead, ReadError> {
     }
     let start = FileStart::read(input, FileStart::LONGEST)?;
     format_of(input, &start)?.peek(input, &start)
+}
+
+/// All that the head of a file says, such as the groups of its rank; empty where it cannot be read.
+pub fn head_of(input: &Input) -> Meta {
+    let Ok(start) = FileStart::read(input, FileStart::LONGEST) else { return Meta::default() };
+    format_of(input, &start).map(|format| format.head(input, &start)).unwrap_or_default()
 }
 
 /// Whether a file, of whatever name, begins as a dump of memory does.

@@ -138,9 +138,6 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^([a-z]+?(?:_(?:policy|model))?)(?:[-_.]?(\d+))?[-_.](?:.*[-_.])?rank").ok()
 });
 
-/// Ranks of the whole program, as verl writes them: `rank0-of-4`.
-static OF_WORLD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"rank[-_.]?\d+-of-(\d+)").ok());
-
 fn role_in_path(path: &Path) -> Option<ToldRole> {
     let lower = |name: &std::ffi::OsStr| name.to_string_lossy().to_lowercase();
     let told = |pattern: &LazyLock<Option<Regex>>, name: &str| {
@@ -167,15 +164,10 @@ fn role_in_path(path: &Path) -> Option<ToldRole> {
     }
 }
 
-/// The size of the program that the name of a file tells.
-pub fn world_in_name(input: &Input) -> Option<u32> {
-    let name = input.path.file_name()?.to_string_lossy().to_lowercase();
-    OF_WORLD.as_ref()?.captures(&name)?.get(1)?.as_str().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coordinates::NamedPlace;
 
     fn role(path: &str) -> Option<(String, Option<u32>)> {
         role_of(&Input::named(path)).map(|r| (r.name, r.replica))
@@ -190,7 +182,8 @@ mod tests {
         assert_eq!(role("x/rollout/run/rank0.json"), of("rollout", None));
         let verl = "out/e2e/critic_update_rank3-of-4_tp0-pp0-dp3-cp0_pid77_17.json.gz";
         assert_eq!(role(verl), of("critic", None));
-        assert_eq!(world_in_name(&Input::named(verl)), Some(4));
+        let place = NamedPlace::of(&Input::named(verl)).expect("a place");
+        assert_eq!((place.world, place.along("dp"), place.along("ep")), (Some(4), Some(3), None));
         assert_eq!(role("rollout_2_rank0.json"), of("rollout", Some(2)));
         assert_eq!(role("ref_policy-rank1.json"), of("ref_policy", None));
     }

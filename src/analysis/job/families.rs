@@ -99,11 +99,22 @@ pub(crate) fn description(group: &LocalGroup) -> Option<&str> {
     group.desc.as_deref().filter(|d| !d.is_empty() && *d != "undefined")
 }
 
+/// The groups that a rank knows.
+pub(crate) struct ListedGroups<'a> {
+    pub(crate) rank: u32,
+    pub(crate) groups: &'a [LocalGroup],
+}
+
+/// The groups of all parts.
+pub(crate) fn listed(parts: &[RankSummary]) -> Vec<ListedGroups<'_>> {
+    parts.iter().map(|p| ListedGroups { rank: p.rank, groups: &p.calls.groups }).collect()
+}
+
 /// The families of all groups that ranks know with all members, those that torch makes by itself last.
-pub(crate) fn families(parts: &[RankSummary]) -> Vec<GroupFamily> {
+pub(crate) fn families(ranks: &[ListedGroups]) -> Vec<GroupFamily> {
     let mut found: BTreeMap<FamilyKey, GroupFamily> = BTreeMap::new();
-    for (part, p) in parts.iter().enumerate() {
-        for (local, group) in (0u32..).zip(&p.calls.groups) {
+    for (part, p) in ranks.iter().enumerate() {
+        for (local, group) in (0u32..).zip(p.groups) {
             let Some(members) = group.members.as_ref().filter(|m| m.contains(p.rank)) else { continue };
             let key = match (description(group), factors(members)) {
                 (Some(text), _) => FamilyKey::Described(text.to_string()),
@@ -112,7 +123,7 @@ pub(crate) fn families(parts: &[RankSummary]) -> Vec<GroupFamily> {
             };
             let family = found.entry(key.clone()).or_insert_with(|| GroupFamily {
                 key,
-                of_part: vec![None; parts.len()],
+                of_part: vec![None; ranks.len()],
                 groups: Vec::new(),
             });
             family.of_part[part].get_or_insert(local);

@@ -6,7 +6,7 @@ use crate::job::exposed::CallSpan;
 use crate::job::groups::Group;
 use crate::job::matching::{Instance, Matched, Member};
 use crate::job::meeting::meeting_points;
-use crate::job::mesh::Mesh;
+use crate::job::mesh::{Mesh, ProgramExtent, ToldMeshes, extent};
 use crate::job::messages::messages;
 use crate::job::nameless::name_groups;
 use crate::job::origin;
@@ -45,7 +45,11 @@ pub struct Job {
 
 impl Job {
     /// Runs the stages: names, matching, clocks, waits. `parts` must be in order of rank.
-    pub fn join(parts: impl ExactSizeIterator<Item = RankSummary>, mode: ClockMode) -> Self {
+    pub fn join(
+        parts: impl ExactSizeIterator<Item = RankSummary>,
+        mode: ClockMode,
+        told: &ToldMeshes,
+    ) -> Self {
         let mut names = Interner::default();
         // One by one, so that only one part at a time has its own copy of names.
         let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
@@ -55,7 +59,7 @@ impl Job {
         let mut matched = collectives(&parts);
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
-        let mesh = Mesh::new(&parts, &matched);
+        let mesh = Mesh::new(&parts, &matched, told);
         let waits = split(&parts, &matched, &clocks);
         let strays = strays::find(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
@@ -71,6 +75,16 @@ impl Job {
             names,
             shared: SharedFacts::default(),
         }
+    }
+
+    /// A job of no ranks.
+    pub fn nobody(mode: ClockMode) -> Self {
+        Self::join(std::iter::empty(), mode, &ToldMeshes::default())
+    }
+
+    /// The programs of the job.
+    pub fn programs(&self) -> Vec<ProgramExtent> {
+        self.parts.chunk_by(|a, b| a.program() == b.program()).map(extent).collect()
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.

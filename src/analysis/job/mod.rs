@@ -46,6 +46,9 @@ pub use joined::Job;
 pub use kernel_origin::KernelOrigin;
 pub use local::{Local, LocalEntry, TimeUse};
 pub use matching::{Instance, MatchMethod, Member};
+pub use mesh::{
+    Coordinates, MeshShape, ProgramExtent, RankHead, ToldMeshes, coordinates_of_heads, dimension_name,
+};
 pub use part::{JobOptions, PartLane, PartStep, PartWindow, RankSummary, TABLES as PART_TABLES};
 pub use ready::is_queued_behind;
 pub use strays::Stray;

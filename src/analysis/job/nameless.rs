@@ -11,7 +11,7 @@
 //!   rank 2      [all_reduce]
 //! ```
 
-use crate::job::families::{GroupFamily, families};
+use crate::job::families::{GroupFamily, families, listed};
 use crate::job::part::RankSummary;
 use hta_base::units::Ns;
 use hta_trace::collective::{CallShape, CallShapes, CollectiveKind, Members};
@@ -32,7 +32,7 @@ pub(crate) fn name_groups(parts: &mut [RankSummary]) {
     if by_token.is_empty() {
         return;
     }
-    let known = families(parts);
+    let known = families(&listed(parts));
     let mut named = NamedCalls::new();
     for ((size, kind, _), calls) in by_token {
         let mut readings: Vec<NamedCalls> = Vec::new();

@@ -10,7 +10,7 @@
 //!                                 mesh_dp [1, 3]    itself: impossible
 //! ```
 
-use crate::job::families::{GroupFamily, families};
+use crate::job::families::{GroupFamily, families, listed};
 use crate::job::part::RankSummary;
 use hta_trace::collective::{CallShape, CallShapes, CollectiveKind, Message};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(crate) fn name_peers(parts: &mut [RankSummary]) {
     if !parts.iter().any(has_peer) {
         return;
     }
-    let known = families(parts);
+    let known = families(&listed(parts));
     let possible: Vec<(bool, Readings)> = known.iter().filter_map(|f| read(parts, f)).collect();
     let balanced = || possible.iter().filter(|(is_balanced, _)| *is_balanced);
     let mut candidates: Vec<&Readings> = balanced().map(|(_, readings)| readings).collect();

@@ -4,7 +4,7 @@ pub mod tables;
 
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::facts::collectives::collectives;
-use crate::job::mesh::{FamilyState, Mesh, MeshFamily, ProgramMesh};
+use crate::job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh};
 use crate::job::{Job, RankSummary};
 use crate::mesh::tables::{MeshDimensions, MeshRow, RankPlaceRow, RankPlaces};
 use crate::population::reasons;
@@ -82,14 +82,12 @@ fn push(program: &ProgramMesh, f: &MeshFamily, table: &mut MeshDimensions) {
 }
 
 fn confidence(f: &MeshFamily) -> &'static str {
-    if f.is_by_use { "B" } else { "A" }
+    if f.source == DimensionSource::Use { "B" } else { "A" }
 }
 
 fn source(f: &MeshFamily) -> &'static str {
     match f.state {
-        FamilyState::Regular if f.is_by_use => "use",
-        FamilyState::Regular if f.description.is_empty() => "shape",
-        FamilyState::Regular => "description",
+        FamilyState::Regular => f.source.name(),
         FamilyState::Single => "one rank",
         FamilyState::Irregular => "irregular",
         FamilyState::Partial => "partial",
@@ -169,6 +167,16 @@ fn program_names(programs: &[&ProgramMesh]) -> String {
     format!("{role} {}", rank_list(&replicas)).trim_end().to_string()
 }
 
+fn known_by(f: &MeshFamily) -> String {
+    match f.source {
+        DimensionSource::Option => "--mesh".to_string(),
+        DimensionSource::FileNames => "the names of the files".to_string(),
+        DimensionSource::Description => f.description.clone(),
+        DimensionSource::Use => "the use of its calls, likely".to_string(),
+        DimensionSource::Shape => "the shape of its groups".to_string(),
+    }
+}
+
 fn dimension_lines(program: &ProgramMesh) -> Vec<Vec<String>> {
     let shown: Vec<&MeshFamily> =
         ordered(program).into_iter().filter(|f| f.state != FamilyState::Single).collect();
@@ -177,9 +185,7 @@ fn dimension_lines(program: &ProgramMesh) -> Vec<Vec<String>> {
     let rows = twins.filter_map(|twins| {
         let f = twins.first()?;
         let known_by = match f.state {
-            FamilyState::Regular if f.is_by_use => "the use of its calls, likely".to_string(),
-            FamilyState::Regular if f.description.is_empty() => "the shape of its groups".to_string(),
-            FamilyState::Regular => f.description.clone(),
+            FamilyState::Regular => known_by(f),
             _ => format!("{} ({})", f.description, source(f)).trim_start().to_string(),
         };
         let others = match twins.len() - 1 {
@@ -262,7 +268,7 @@ fn notes(mesh: &Mesh) -> Vec<String> {
                 .to_string(),
         );
     }
-    if families().any(|f| f.is_by_use) {
+    if families().any(|f| f.source == DimensionSource::Use) {
         notes.push(
             "a name by use is likely, not sure: the kinds and directions of the calls suggest it".to_string(),
         );

@@ -15,9 +15,11 @@ table! {
             "distance between neighbouring members; null where there are several, or they are irregular";
         atoms: Option<Text>, "", "the dimensions that it is a product of, outermost first, as `size@stride`";
         used_as: Option<Text>, "", "the dimension that kinds and directions of its calls suggest";
-        confidence: Option<Text>, "", "of the name: A from a description, B from use";
+        confidence: Option<Text>, "",
+            "of the name: A from `--mesh`, names of files or a description, B from use";
         source: Text, "",
-            "description, use, shape; or why it is no dimension: one rank, irregular, partial, contradicted";
+            "option, file_name, description, use, shape; or why it is no dimension: one rank, irregular, \
+             partial, contradicted";
         group_count: u32, "", "different member lists that are recorded";
         call_count: u64, "", "calls of its groups, on all ranks";
         backward_count: u64, "", "of these by threads that run the backward pass";

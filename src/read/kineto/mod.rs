@@ -32,7 +32,7 @@ use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, PartKey};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
-use hta_trace::meta::Recorder;
+use hta_trace::meta::{Meta, Recorder};
 
 /// Chrome-trace JSON as PyTorch's profiler and related tools write it.
 pub(crate) struct Kineto;
@@ -53,9 +53,16 @@ impl TraceFormat for Kineto {
             Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
             Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
             Some(PartKey::Rank(rank, _)) => (Some(*rank), None),
-            Some(PartKey::Process(_) | PartKey::Idle(_)) | None => peek::peek(input, start)?,
+            Some(PartKey::Process(_) | PartKey::Idle(_)) | None => {
+                let meta = peek::peek(input, start)?;
+                (meta.rank, meta.world_size)
+            }
         };
         Ok(FileHead { rank, world, recorder: Recorder::Kineto })
+    }
+
+    fn head(&self, input: &Input, start: &FileStart) -> Meta {
+        peek::peek(input, start).unwrap_or_default()
     }
 
     fn parts(&self, input: Input, start: &FileStart) -> Vec<Input> {

@@ -1,5 +1,5 @@
-//! What the head of a file says: whether it is a trace, and its rank and world size if these precede the
-//! events.
+//! What the head of a file says: whether it is a trace, and what precedes its events, such as rank, world
+//! size and groups.
 
 use super::document::Document;
 use super::load::refused;
@@ -8,13 +8,14 @@ use crate::error::ReadError;
 use crate::format::FileStart;
 use crate::input::Input;
 use crate::options::LoadOptions;
+use hta_trace::meta::Meta;
 
-/// Rank and world size of `distributedInfo`, if they are in the head of the file.
+/// What the head of the file says.
 ///
 /// # Errors
 /// When the file is empty, damaged from its beginning, or clearly has another format. Other problems are
 /// reported when it is loaded.
-pub(super) fn peek(input: &Input, start: &FileStart) -> Result<(Option<u32>, Option<u32>), ReadError> {
+pub(super) fn peek(input: &Input, start: &FileStart) -> Result<Meta, ReadError> {
     if let Some(reason) = start.damage.clone() {
         return Err(ReadError::Damaged { file: input.shown.clone(), reason });
     }
@@ -27,8 +28,8 @@ pub(super) fn peek(input: &Input, start: &FileStart) -> Result<(Option<u32>, Opt
         document.feed(&start.bytes, false).map(|_| ())
     };
     match seen {
-        Ok(()) => Ok((document.meta.rank, document.meta.world_size)),
-        Err(KinetoRefusal::NoEvents) => Ok((None, None)),
+        Ok(()) => Ok(document.meta),
+        Err(KinetoRefusal::NoEvents) => Ok(Meta::default()),
         Err(other) => Err(refused(input, other)),
     }
 }

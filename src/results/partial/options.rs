@@ -2,7 +2,7 @@
 //! merged only if these are equal, and merging uses them.
 
 use hta_analysis::api::{AcrossOptions, Options, Wanted};
-use hta_analysis::job::ClockMode;
+use hta_analysis::job::{ClockMode, MeshShape};
 use hta_compat::Compat;
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, StepFilter};
@@ -16,6 +16,7 @@ pub type RecordedOptions = BTreeMap<String, String>;
 
 /// The options whose files are recorded with their texts.
 pub const RULES: &str = "--rules";
+const MESH: &str = "--mesh";
 pub(crate) const PEAKS: &str = "--peaks";
 
 /// The texts of files that options name.
@@ -61,6 +62,7 @@ pub fn record(
         ("--steps", options.model.steps.as_ref().map(filter_text)),
         ("--linked-only", flag(options.model.linked_only)),
         ("--ranks-by-position", flag(options.across.by_position)),
+        (MESH, across.mesh.as_ref().map(MeshShape::to_string)),
         (RULES, texts.rules.clone()),
         (PEAKS, texts.peaks.clone()),
         ("--compat", compat.map(|c| c.name().to_string())),
@@ -123,6 +125,7 @@ pub fn restore(recorded: &RecordedOptions) -> Result<Restored, (String, String)>
         None => None,
         Some(text) => Some(filter(text).ok_or_else(|| bad("--steps"))?),
     };
+    let mesh = given(MESH).map(|text| MeshShape::parse(text).map_err(|_| bad(MESH))).transpose()?;
     let window = StepWindow::ALL.into_iter().find(|w| Some(w.name()) == given("--step-window"));
     let clock = ClockMode::ALL.into_iter().find(|c| Some(c.name()) == given("--clock"));
     let compat = match given("--compat") {
@@ -153,6 +156,7 @@ pub fn restore(recorded: &RecordedOptions) -> Result<Restored, (String, String)>
             straggler_min_pct: percent.ok_or_else(|| bad("--straggler-min-pct"))?,
             groups,
             by_position: flag("--ranks-by-position"),
+            mesh,
         },
         wanted: if flag("--no-events") { Wanted::NoEvents } else { Wanted::All },
         ..Options::default()
@@ -175,6 +179,7 @@ mod tests {
         o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
         o.across.straggler_min_pct = 0.1 + 0.2;
         o.across.groups = vec!["a, \"b\"".to_string(), String::new()];
+        o.across.mesh = MeshShape::parse("pp=2,dp=4").ok();
         o.kernel_wait_max = 1;
         let texts =
             OptionTexts { rules: Some("rule = []".to_string()), peaks: Some("device = []".to_string()) };
@@ -182,14 +187,20 @@ mod tests {
         let Restored { options: again, compat, events } = restore(&recorded).unwrap();
         assert_eq!(record(&again, compat, &texts, Some("python_function"), events), recorded);
         assert_eq!((again.model.steps, again.across.groups), (o.model.steps, o.across.groups));
+        assert_eq!(again.across.mesh, o.across.mesh);
         assert_eq!(again.across.straggler_min_pct.to_bits(), (0.1f64 + 0.2).to_bits());
     }
 
     #[test]
     fn what_is_missing_or_no_value_is_an_error() {
-        for (name, value) in
-            [("--top", "x"), ("--clock", ""), ("--steps", "1..y"), ("--step-pattern", "("), ("--group", "{")]
-        {
+        for (name, value) in [
+            ("--mesh", "pp"),
+            ("--top", "x"),
+            ("--clock", ""),
+            ("--steps", "1..y"),
+            ("--step-pattern", "("),
+            ("--group", "{"),
+        ] {
             let mut recorded = record(&Options::default(), None, &OptionTexts::default(), None, None);
             recorded.insert(name.to_string(), value.to_string());
             assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));

@@ -7,7 +7,8 @@ use hta_read::discover::assign_ranks;
 use hta_read::error::{ReadError, SetError};
 use hta_read::input::{Input, PartKey};
 use hta_read::load::peek;
-use hta_trace::meta::{LARGEST_GROUP, RankSource, Recorder};
+use hta_read::roles::role_of;
+use hta_trace::meta::{LARGEST_GROUP, Meta, ProcessRole, RankSource, Recorder};
 use hta_trace::recorders::{MEMORY_DUMP, OtherRecorder};
 use rayon::prelude::*;
 
@@ -41,6 +42,14 @@ impl Task {
     /// The rank that the file or its name says: that inside its program.
     pub fn own_rank(&self) -> u32 {
         self.place.map_or(self.rank, |place| place.rank)
+    }
+
+    /// Gives what a file says its place among the programs of the job.
+    pub(super) fn place_in(&self, meta: &mut Meta, input: &Input) {
+        if let (Some(place), Some(told)) = (self.place, role_of(input)) {
+            let ProgramPlace { rank, replica, first, size, world } = place;
+            meta.place(ProcessRole { name: told.name, replica, rank, first, size }, world);
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub fn from_results(
     }
     let inventory: Vec<Partial> = inventory.into_values().collect();
     let recordings = inventory.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
-    let nobody = Job::join(std::iter::empty(), options.across.clock);
+    let nobody = Job::nobody(options.across.clock);
     Recording::of(recordings, &nobody).give_to(&nobody);
     let mut outputs = Vec::new();
     for analysis in analyses {

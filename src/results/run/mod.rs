@@ -7,6 +7,7 @@
 //! [`run`] is [`map`] followed by [`reduce`] on a [`MappedSet`]. The ranks of a job may be mapped by several
 //! processes: `partial` writes and reads the sets, and `hta merge` reduces them by the same function.
 
+mod along;
 mod attempt;
 mod captures;
 mod claims;
@@ -23,6 +24,7 @@ mod share;
 mod which_capture;
 mod withhold;
 
+pub use along::{AlongDimension, ranks_along};
 pub use captures::{CaptureError, read_captures};
 pub use claims::{RankClaims, Task, duplicate, stored_size};
 pub use error::{Refused, RunError};

@@ -9,9 +9,10 @@
 //! The gap of a rank that is not recorded stays: numbers follow from the sizes of the programs. Ranks of
 //! several roles that are numbered as one program already keep their numbers.
 
+use hta_read::coordinates::world_in_name;
 use hta_read::discover::{Assigned, assign_ranks};
 use hta_read::input::{Input, ToldRole};
-use hta_read::roles::{role_of, world_in_name};
+use hta_read::roles::role_of;
 use hta_trace::meta::{LARGEST_GROUP, RankSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -69,7 +70,11 @@ pub(super) fn places(
     let worlds: Vec<Option<u32>> = worlds
         .iter()
         .zip(inputs)
-        .map(|(world, input)| world.or_else(|| world_in_name(input)).filter(|w| *w <= LARGEST_GROUP))
+        .map(|(world, input)| {
+            world
+                .or_else(|| world_in_name(&input.path.file_name()?.to_string_lossy()))
+                .filter(|w| *w <= LARGEST_GROUP)
+        })
         .collect();
     let mut by_role: BTreeMap<&ToldRole, Vec<usize>> = BTreeMap::new();
     roles.iter().enumerate().for_each(|(at, role)| by_role.entry(role).or_default().push(at));

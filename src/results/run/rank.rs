@@ -1,7 +1,6 @@
 //! Processing of one rank: reads its trace, maps it with every analysis, and drops it.
 
 use crate::run::claims::FileClaim;
-use crate::run::programs::ProgramPlace;
 use crate::run::{Extent, RankResults, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use hta_analysis::api::{Analysis, Partial};
@@ -12,12 +11,11 @@ use hta_base::table::schema::Batch;
 use hta_read::error::ReadError;
 use hta_read::load::load_within;
 use hta_read::reading::Spread;
-use hta_read::roles::role_of;
 use hta_read::room::MemoryGate;
 use hta_read::source::ByteCount;
 use hta_trace::content::{is_front_end, nothing_recorded, unknown_content};
 use hta_trace::merged::merged;
-use hta_trace::meta::{ProcessRole, RankSource};
+use hta_trace::meta::RankSource;
 use hta_trace::other_recorder::other_recorder;
 use hta_trace::rank_trace::RankTrace;
 use rayon::prelude::*;
@@ -118,10 +116,7 @@ fn read(request: &Request, task: &Task, how: &RankContext) -> Result<(RankTrace,
         return Err(Failure::Claims(claim));
     }
     let source = if claim.rank.is_some() { RankSource::File } else { task.source };
-    if let (Some(place), Some(told)) = (task.place, role_of(input)) {
-        let ProgramPlace { rank, replica, first, size, world } = place;
-        meta.place(ProcessRole { name: told.name, replica, rank, first, size }, world);
-    }
+    task.place_in(meta, input);
     Ok((loaded.into_trace(task.rank, source, input.shown.clone(), &request.options.model), source))
 }
 

@@ -1,7 +1,7 @@
 //! Reduces the partials of all ranks to tables and verdict.
 
 use crate::run::withhold::withhold;
-use crate::run::{MappedSet, Outcome, RankResults, RowSink, RunError};
+use crate::run::{MappedSet, Outcome, RankResults, RowSink, RunError, Task};
 use crate::store::{PartialStore, StoredPartial};
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
@@ -9,15 +9,17 @@ use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_analysis::filters;
 use hta_analysis::inventory::recorders::Recorders;
 use hta_analysis::inventory::{self, without_rows};
-use hta_analysis::job::{Clock, Job, RankSummary};
+use hta_analysis::job::{Clock, Job, RankSummary, ToldMeshes};
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::belong::{self, FileOrigin};
 use hta_analysis::recording::facts::Recordings;
 use hta_base::health::{Counter, Health};
 use hta_base::table::schema::{Batch, Table};
+use hta_read::coordinates::NamedPlace;
+use hta_read::input::Input;
 use hta_trace::meta::{RankSource, Recorder, TimeEra};
 use rayon::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -38,7 +40,8 @@ pub fn reduce(
     options: &Options,
     sink: &dyn RowSink,
 ) -> Result<Outcome, RunError> {
-    let MappedSet { tasks, ranks: done, refused, store, .. } = set;
+    let MappedSet { inputs, tasks, ranks: done, refused, store, .. } = set;
+    let told = ToldMeshes { shape: options.across.mesh.clone(), files: named_places(&inputs, &tasks) };
     let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     let is_judged = has_peers && !options.across.by_position;
     let InventoryFacts { recordings, are_dumps } = recorded(&done, &store, options, is_judged)?;
@@ -59,7 +62,7 @@ pub fn reduce(
     let answers = |(analysis, _): &AnalysisPartials| !are_dumps || analysis.about().reads_dumps;
     let left: Vec<AnalysisPartials> = analyses.iter().copied().zip(per_analysis).filter(answers).collect();
     let reduction =
-        Reduction { options, sink, store, recordings, has_peers, is_judged, reasons: Mutex::default() };
+        Reduction { options, sink, store, recordings, has_peers, is_judged, told, reasons: Mutex::default() };
     let (job, mut outputs) = if inventory.len() < FEW {
         reduction.together(parts, left)?
     } else {
@@ -143,6 +146,11 @@ fn noted(ranks: &[RankResults]) -> Health {
     health
 }
 
+/// The coordinates in the names of files, by rank of the job.
+pub(super) fn named_places(inputs: &[Input], tasks: &[Task]) -> BTreeMap<u32, NamedPlace> {
+    tasks.iter().filter_map(|t| Some((t.rank, NamedPlace::of(inputs.get(t.input)?)?))).collect()
+}
+
 /// What an analysis left of all ranks.
 type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
 
@@ -158,6 +166,7 @@ struct Reduction<'a> {
     has_peers: bool,
     /// Whether it is checked that the ranks belong together.
     is_judged: bool,
+    told: ToldMeshes,
     /// Rank, analysis, and why it has no rows of the rank.
     reasons: Mutex<Vec<(u32, &'static str, &'static str)>>,
 }
@@ -185,7 +194,7 @@ impl Reduction<'_> {
         let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
         let (mut joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         joining.sort_by_key(|(_, (a, _))| a.about().replays);
-        let nobody = self.nobody();
+        let nobody = Job::nobody(self.options.across.clock);
         Recording::of(vec![self.recordings.clone()], &nobody).give_to(&nobody);
         let mut outputs = Vec::new();
         for (i, left) in alone {
@@ -199,26 +208,23 @@ impl Reduction<'_> {
         Ok((job, outputs.into_iter().map(|(_, output)| output).collect()))
     }
 
-    /// A job of no ranks.
-    fn nobody(&self) -> Job {
-        Job::join(std::iter::empty(), self.options.across.clock)
-    }
-
     /// The job of all ranks. A part of a job is mapped with peers in mind; a job of one rank has none.
     fn job(&self, parts: Vec<StoredPartial>) -> Result<Job, RunError> {
-        let left_out = Recording::of(vec![self.recordings.clone()], &self.nobody()).left_out();
+        let left_out =
+            Recording::of(vec![self.recordings.clone()], &Job::nobody(self.options.across.clock)).left_out();
         let peers = |part: RankSummary| match (self.has_peers, left_out.contains(&part.rank)) {
             (false, _) => part.without_peers(),
             (true, true) => part.left_out(),
             (true, false) => part,
         };
         let parts = self.store.take_parts(parts).map_err(RunError::ReadBack)?;
-        let job = Job::join(parts.into_iter().map(peers), self.options.across.clock);
+        let job = Job::join(parts.into_iter().map(peers), self.options.across.clock, &self.told);
         if self.is_judged {
             belong::check_groups(&job)?;
         }
         Recording::of(vec![self.recordings.clone()], &job).give_to(&job);
         filters::check_groups(&job, self.options)?;
+        filters::check_mesh(&self.told, &job.programs())?;
         Ok(job)
     }
 

@@ -109,6 +109,16 @@ impl<'a> HeaderGroups<'a> {
         }
         Self { meta, by_name }
     }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<LocalGroup> {
+        let group = |entry: &ProcessGroup| {
+            let mut group = LocalGroup { name: Some(entry.name.clone()), ..LocalGroup::default() };
+            group.complete(self);
+            group
+        };
+        self.meta.groups.iter().map(group).collect()
+    }
 }
 
 impl LocalGroup {

@@ -1,6 +1,10 @@
 //! The dimensions of a job from the groups that its ranks list.
 
 use crate::run::{Answer, answer, options};
+use hta::files::Location;
+use hta::job::MeshShape;
+use hta::read::discover::discover;
+use hta::run::ranks_along;
 use hta_testkit::{Collective, TraceBuilder, ms, us};
 use std::path::{Path, PathBuf};
 
@@ -138,7 +142,7 @@ fn each_program_of_a_job_has_a_mesh_of_its_own() {
             write(&folder.path().join(name), 4, rank, &families);
         }
     }
-    let answer = answer(&[folder.path()], &options());
+    let answer = answer(&[folder.path().into()], &options());
     let mesh = answer.rows("mesh");
     let of_role = |role: &str| mesh.iter().filter(|r| r.text("role") == role).count();
     assert_eq!((of_role("actor"), of_role("rollout")), (3, 6), "with the default group");
@@ -146,4 +150,82 @@ fn each_program_of_a_job_has_a_mesh_of_its_own() {
     assert_eq!(places[..4], ["dp 0, tp 0", "dp 0, tp 1", "dp 1, tp 0", "dp 1, tp 1"]);
     assert_eq!(places[4..8], ["pp 0, tp 0", "pp 0, tp 1", "pp 1, tp 0", "pp 1, tp 1"]);
     assert_eq!(places[8..], places[4..8]);
+}
+
+#[test]
+fn a_mesh_that_is_told_wins_over_descriptions() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for rank in 0..16 {
+        write(&folder.path().join(format!("rank_{rank}.json")), 16, rank, &MEGATRON);
+    }
+    let mut told = options();
+    told.across.mesh = MeshShape::parse("edp=2,pp=2,cp=1,tp=4").ok();
+    let found = answer(&[folder.path().into()], &told);
+    let expected = [
+        "edp 2 2@8 option",
+        "edp x pp 4 2@8 x 2@4 option",
+        "edp x pp x tp 16 2@8 x 2@4 x 4@1 option",
+        "pp 2 2@4 option",
+        "tp 4 4@1 option",
+    ];
+    let dimensions = dimensions(&found);
+    assert_eq!(dimensions[..5], expected, "{dimensions:#?}");
+    assert!(dimensions.contains(&"- 2 - contradicted".to_string()), "{dimensions:#?}");
+    assert_eq!(places(&found)[13], "edp 1, pp 1, tp 1");
+}
+
+/// Writes ranks as verl names them: tp 2 within dp 2 within pp 2.
+fn verl(folder: &Path, ranks: &[u32]) {
+    for &rank in ranks {
+        let (pp, dp, tp) = (rank / 4, rank / 2 % 2, rank % 2);
+        let name = format!("actor_train_rank{rank}-of-8_tp{tp}-pp{pp}-dp{dp}-cp0_pid7{rank}_17.json");
+        write(&folder.join(name), 8, rank, &[]);
+    }
+}
+
+#[test]
+fn names_of_files_tell_the_mesh() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    verl(folder.path(), &[0, 1, 2, 4, 7]);
+    let found = answer(&[folder.path().into()], &options());
+    let expected = ["dp 2 2@2 file_name", "pp 2 2@4 file_name", "tp 2 2@1 file_name"];
+    assert!(expected.iter().all(|d| dimensions(&found).iter().any(|f| f == d)), "{:#?}", dimensions(&found));
+    assert_eq!(places(&found)[4], "pp 1, dp 1, tp 1");
+    let few = tempfile::tempdir().expect("a temporary folder");
+    verl(few.path(), &[0, 1]);
+    assert_eq!(places(&answer(&[few.path().into()], &options())), ["-", "-"], "two ranks fit several meshes");
+}
+
+#[test]
+fn ranks_are_chosen_by_their_coordinates() {
+    let chosen = |folder: &Path, asked: &[(&str, (u32, u32))], mesh: Option<&str>| {
+        let inputs = discover(&[Location::from(folder)]).expect("files");
+        let asked: Vec<_> = asked.iter().map(|(name, range)| (name.to_string(), *range)).collect();
+        let mesh = mesh.map(|text| MeshShape::parse(text).expect("a mesh"));
+        let ranges = ranks_along(&inputs, &asked, mesh.as_ref()).map_err(|e| e.to_string())?;
+        Ok::<Vec<u32>, String>(ranges.into_iter().map(|(rank, _)| rank).collect())
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for rank in (0..16).filter(|rank| *rank != 9) {
+        write(&folder.path().join(format!("rank_{rank}.json")), 16, rank, &MEGATRON);
+    }
+    let folder = folder.path();
+    assert_eq!(chosen(folder, &[("pp", (2, 2))], None), Ok(vec![8, 10, 11]));
+    assert_eq!(chosen(folder, &[("pp", (2, 3)), ("tp", (1, 1))], None), Ok(vec![11, 13, 15]));
+    assert_eq!(
+        chosen(folder, &[("pp", (0, 0)), ("pp", (3, 3)), ("dp", (1, 1))], None),
+        Ok(vec![2, 3, 14, 15])
+    );
+    assert_eq!(chosen(folder, &[("cp", (1, 1))], Some("cp=2,tp=8")).map(|ranks| ranks.len()), Ok(7));
+    let why = chosen(folder, &[("pp", (4, 4))], None).expect_err("no such stage");
+    assert!(why.contains("pp=4") && why.contains("there are pp 0-3, dp 0-1, tp 0-1"), "{why}");
+    let why = chosen(folder, &[("pp", (0, 0))], Some("pp=8")).expect_err("another number of ranks");
+    assert!(why.contains("(16)") && why.contains("a mesh of 8"), "{why}");
+    let named = tempfile::tempdir().expect("a temporary folder");
+    verl(named.path(), &(0..8).collect::<Vec<_>>());
+    assert_eq!(chosen(named.path(), &[("dp", (1, 1)), ("tp", (0, 0))], None), Ok(vec![2, 6]));
+    let bare = tempfile::tempdir().expect("a temporary folder");
+    write(&bare.path().join("rank_0.json"), 8, 0, &[]);
+    let why = chosen(bare.path(), &[("pp", (0, 0))], None).expect_err("nothing tells the mesh");
+    assert!(why.contains("add --mesh"), "{why}");
 }

@@ -40,10 +40,7 @@ impl CallCollector {
 
     /// Adds the groups of the file's header that no call names.
     pub(super) fn list(&mut self, meta: &Meta) {
-        let header = HeaderGroups::new(meta);
-        for entry in &meta.groups {
-            let mut group = LocalGroup { name: Some(entry.name.clone()), ..LocalGroup::default() };
-            group.complete(&header);
+        for group in HeaderGroups::new(meta).all() {
             let is_known = |g: &LocalGroup| g.name == group.name && g.members == group.members;
             if !self.groups.iter().any(is_known) {
                 self.group(group);

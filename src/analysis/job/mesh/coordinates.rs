@@ -39,7 +39,7 @@ impl Coordinates {
         rank.checked_sub(self.first).filter(|own| *own < self.size)
     }
 
-    pub(crate) fn holds(&self, rank: u32) -> bool {
+    pub fn holds(&self, rank: u32) -> bool {
         self.own_rank(rank).is_some()
     }
 
@@ -51,6 +51,10 @@ impl Coordinates {
 
     pub(crate) fn along_atom(&self, rank: u32, atom: &Atom) -> Option<u32> {
         Some(atom.coordinate(self.own_rank(rank)?))
+    }
+    /// The named dimensions with their sizes, outermost first.
+    pub fn dimensions(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.atoms.iter().rev().filter_map(|a| Some((a.name()?, a.size)))
     }
 
     /// The named coordinates that all of these ranks share, outermost first, if they are all ranks that have

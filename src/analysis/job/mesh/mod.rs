@@ -13,19 +13,23 @@
 
 mod coordinates;
 mod cuts;
+mod heads;
 mod hosts;
 mod names;
 mod naming;
+mod told;
 mod usage;
 
 pub use coordinates::Coordinates;
+pub use heads::{RankHead, coordinates_of_heads};
 pub use hosts::Hosts;
+pub use told::{MeshShape, ProgramExtent, ToldMeshes, dimension_name};
 
-use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families};
+use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families, listed};
 use crate::job::groups::Group;
 use crate::job::matching::Matched;
 use crate::job::mesh::names::{GroupName, group_name};
-use crate::job::mesh::naming::named_atoms;
+use crate::job::mesh::naming::{named_atoms, told_atoms};
 use crate::job::mesh::usage::{Usage, usages};
 use crate::job::part::RankSummary;
 use hta_base::wording::ranks::ranks_named;
@@ -47,7 +51,36 @@ pub enum FamilyState {
     Contradicted,
 }
 
-/// The groups of one description, or of one shape without a description.
+/// What tells the name of a dimension, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DimensionSource {
+    /// `--mesh`
+    Option,
+    /// Coordinates in the names of files.
+    FileNames,
+    /// The description of its groups.
+    Description,
+    /// The calls of its groups.
+    Use,
+    /// Only the members of its groups.
+    Shape,
+}
+
+impl DimensionSource {
+    /// As in the tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DimensionSource::Option => "option",
+            DimensionSource::FileNames => "file_name",
+            DimensionSource::Description => "description",
+            DimensionSource::Use => "use",
+            DimensionSource::Shape => "shape",
+        }
+    }
+}
+
+/// The groups of one description, or of one shape without a description; or a dimension that is told and has
+/// no groups.
 #[derive(Debug, Clone)]
 pub struct MeshFamily {
     /// The description, empty if there is none.
@@ -61,8 +94,7 @@ pub struct MeshFamily {
     pub(crate) atoms: Vec<usize>,
     pub(crate) state: FamilyState,
     pub(crate) usage: Usage,
-    /// Whether its name is taken from its use.
-    pub(crate) is_by_use: bool,
+    pub(crate) source: DimensionSource,
     /// The recorded member lists.
     pub(crate) groups: Vec<Members>,
 }
@@ -88,11 +120,11 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    pub(crate) fn new(parts: &[RankSummary], matched: &Matched) -> Self {
+    pub(crate) fn new(parts: &[RankSummary], matched: &Matched, told: &ToldMeshes) -> Self {
         let hosts = Hosts::new(parts);
         let programs: Vec<ProgramMesh> = parts
             .chunk_by(|a, b| a.program() == b.program())
-            .map(|parts| ProgramMesh::new(parts, &hosts))
+            .map(|parts| ProgramMesh::new(parts, &hosts, told))
             .collect();
         let of_group = matched.groups.iter().map(|group| family_of(&programs, group)).collect();
         Self { programs, hosts, of_group }
@@ -129,33 +161,48 @@ fn family_of(programs: &[ProgramMesh], group: &Group) -> Option<(usize, usize)> 
 }
 
 impl ProgramMesh {
-    fn new(parts: &[RankSummary], hosts: &Hosts) -> Self {
-        let (first, size) = extent(parts);
-        let known = families(parts);
+    fn new(parts: &[RankSummary], hosts: &Hosts, told: &ToldMeshes) -> Self {
+        let known = families(&listed(parts));
         let usages = usages(parts, &known, hosts);
-        let whole = ProgramRanks { first, size, all_recorded: parts.len() as u64 == u64::from(size) };
+        Self::of(extent(parts), &known, usages, parts.len(), told)
+    }
+
+    /// The mesh of a program, of which some ranks are recorded.
+    fn of(
+        program: ProgramExtent,
+        known: &[GroupFamily],
+        usages: Vec<Usage>,
+        recorded: usize,
+        told: &ToldMeshes,
+    ) -> Self {
+        let told = told.of_program(&program);
+        let size = told.as_ref().map(|(shape, _)| shape.ranks()).or(program.said).unwrap_or(program.seen);
+        let first = program.first;
+        let whole = ProgramRanks { first, size, all_recorded: recorded as u64 == u64::from(size) };
         let mut families: Vec<MeshFamily> =
             known.iter().zip(usages).map(|(f, usage)| family(f, usage, whole)).collect();
-        let atoms = named_atoms(size, &mut families);
-        let role = parts.first().and_then(|p| p.role.as_ref());
-        // Processes of several roles that are numbered as one program have one mesh.
-        let role = role.filter(|r| parts.iter().all(|p| p.role_name() == Some(&r.name)));
-        Self {
-            role: role.map(|r| r.name.clone()),
-            replica: role.and_then(|r| r.replica),
-            coordinates: Coordinates { first, size, atoms },
-            families,
-        }
+        let atoms = match told {
+            Some((shape, source)) => told_atoms(&shape, source, &mut families),
+            None => named_atoms(size, &mut families),
+        };
+        let coordinates = Coordinates { first, size, atoms };
+        Self { role: program.role, replica: program.replica, coordinates, families }
     }
 }
 
-/// Number in the job of the first rank of a program, and its ranks: as the files say, and else no fewer than
-/// are seen.
-fn extent(parts: &[RankSummary]) -> (u32, u32) {
+/// The program of these parts. Processes of several roles that are numbered as one program have no role.
+pub(super) fn extent(parts: &[RankSummary]) -> ProgramExtent {
     let first = parts.first().map_or(0, RankSummary::program);
-    let said = parts.iter().filter_map(RankSummary::program_size).max();
-    let seen = || parts.iter().map(|p| p.rank.saturating_add(1).saturating_sub(first)).max();
-    (first, said.or_else(seen).unwrap_or(0))
+    let role = parts.first().and_then(RankSummary::role_name);
+    let seen = parts.iter().map(|p| p.rank.saturating_add(1).saturating_sub(first)).max();
+    let role = role.filter(|r| parts.iter().all(|p| p.role_name() == Some(r)));
+    ProgramExtent {
+        role: role.map(str::to_string),
+        replica: parts.first().and_then(|p| p.role.as_ref()?.replica).filter(|_| role.is_some()),
+        first,
+        said: parts.iter().filter_map(RankSummary::program_size).max(),
+        seen: seen.unwrap_or(0),
+    }
 }
 
 /// The ranks of a program, and whether all of them are recorded.
@@ -194,6 +241,7 @@ fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFami
         () if size < 2 => FamilyState::Single,
         () => FamilyState::Regular,
     };
+    let source = if description.is_empty() { DimensionSource::Shape } else { DimensionSource::Description };
     MeshFamily {
         description,
         name: None,
@@ -202,7 +250,7 @@ fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFami
         atoms: Vec::new(),
         state,
         usage,
-        is_by_use: false,
+        source,
         groups: family.groups.clone(),
     }
 }

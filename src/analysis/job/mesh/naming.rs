@@ -1,10 +1,13 @@
 //! Divides the ranks by the families of groups, and names the dimensions: after the description of the groups
 //! that are exactly one, else after what is left of a product, else after the use of the groups.
 
+use crate::job::families::Factor;
 use crate::job::mesh::coordinates::Atom;
 use crate::job::mesh::cuts::{CutBy, atoms, atoms_of};
 use crate::job::mesh::names::{GroupName, group_name};
-use crate::job::mesh::{FamilyState, MeshFamily};
+use crate::job::mesh::told::MeshShape;
+use crate::job::mesh::usage::Usage;
+use crate::job::mesh::{DimensionSource, FamilyState, MeshFamily};
 
 /// Order in which one of several names of a dimension is shown.
 const PREFERRED: [&str; 7] = ["pp", "tp", "dp", "dp_replicate", "dp_shard", "cp", "ep"];
@@ -42,6 +45,45 @@ pub(super) fn named_atoms(world: u32, families: &mut [MeshFamily]) -> Vec<Atom> 
     named
 }
 
+/// Gives the families their places in a mesh that is told, and those of its dimensions a family that no group
+/// is along.
+pub(super) fn told_atoms(
+    shape: &MeshShape,
+    source: DimensionSource,
+    families: &mut Vec<MeshFamily>,
+) -> Vec<Atom> {
+    let atoms = shape.atoms();
+    let factors: Vec<Factor> = atoms.iter().map(|a| Factor { size: a.size, stride: a.stride }).collect();
+    let is_cut =
+        |at: u64| at == u64::from(shape.ranks()) || factors.iter().any(|f| u64::from(f.stride) == at);
+    for f in families.iter_mut().filter(|f| f.state == FamilyState::Regular) {
+        let ends = |f: &Factor| [u64::from(f.stride), u64::from(f.stride) * u64::from(f.size)];
+        if f.factors.iter().flat_map(ends).all(is_cut) {
+            f.atoms = atoms_of(&f.factors, &factors);
+            f.name = product_of(&f.atoms, &atoms);
+            f.source = source;
+        } else {
+            f.state = FamilyState::Contradicted;
+        }
+    }
+    for (i, (atom, factor)) in atoms.iter().zip(&factors).enumerate() {
+        if families.iter().all(|f| f.atoms != [i]) {
+            families.push(MeshFamily {
+                description: String::new(),
+                name: atom.name().map(str::to_string),
+                factors: vec![*factor],
+                size: atom.size,
+                atoms: vec![i],
+                state: FamilyState::Regular,
+                usage: Usage::default(),
+                source,
+                groups: Vec::new(),
+            });
+        }
+    }
+    atoms
+}
+
 fn add(atom: &mut Atom, name: &str) {
     if !atom.names.iter().any(|n| n == name) {
         atom.names.push(name.to_string());
@@ -73,7 +115,7 @@ fn name_by_use(families: &mut [MeshFamily], atoms: &mut [Atom]) {
             && !is_named(name)
         {
             add(&mut atoms[atom], name);
-            f.is_by_use = true;
+            f.source = DimensionSource::Use;
         }
     }
 }

@@ -151,7 +151,7 @@ mod testing {
 
     /// The limits that a rule finds.
     pub(crate) fn found(rule: &str, ranks: Vec<RecordingRow<'static>>) -> Vec<Limit> {
-        let job = Job::join(std::iter::empty(), ClockMode::default());
+        let job = Job::nobody(ClockMode::default());
         let rule = RULES.iter().find(|r| r.name == rule).expect("a rule of this name");
         (rule.find)(&Recorded { ranks: &ranks, job: &job })
     }

@@ -82,6 +82,7 @@ fn partials_with_other_options_are_refused_and_the_option_is_named() {
         ("--kernel-wait-max-us", "31"),
         ("--straggler-min-pct", "6"),
         ("--group", "x"),
+        ("--mesh", "dp=2,tp=4"),
         ("--skip", "python_function"),
         ("--step-pattern", "x+"),
     ] {

@@ -121,7 +121,7 @@ fn options_are_taken_from_the_partials() {
         &["--compat", "hta", "--no-events"],
         &["--compat", "tracelens", "--no-events"],
         &["--steps", "@1..@2", "--step-window", "device", "--top", "3", "--no-events"],
-        &["--rules", "rules.toml", "--clock", "none", "--straggler-min-pct", "0.3", "--no-events"],
+        &["--rules", "rules.toml", "--clock", "none", "--straggler-min-pct", "0.3", "--mesh", "dp=4,tp=2"],
         &["--keep-args", "--skip", "python_function", "--linked-only", "--clock", "collectives"],
         &["--ranks", "1,3-6", "--kernel-wait-max-us", "7", "--group", "0", "--no-events"],
     ];

@@ -1,0 +1,76 @@
+//! `--ranks pp=2`: ranks by their coordinates, which the heads of the files, their names or `--mesh` tell
+//! before the files are read.
+
+use crate::run::claims::{RankClaims, Task};
+use crate::run::error::RunError;
+use crate::run::reduce::named_places;
+use hta_analysis::job::{Coordinates, MeshShape, RankHead, ToldMeshes, coordinates_of_heads};
+use hta_read::error::SetError;
+use hta_read::input::Input;
+use hta_read::load::head_of;
+use rayon::prelude::*;
+use std::collections::BTreeSet;
+
+/// A dimension with a range of coordinates, both ends inclusive. Of several with one name any may hold.
+pub type AlongDimension = (String, (u32, u32));
+
+/// The ranks with these coordinates, as ranges.
+///
+/// # Errors
+/// When the mesh cannot be told, has no such dimension or coordinate, or ranks cannot be assigned.
+pub fn ranks_along(
+    inputs: &[Input],
+    asked: &[AlongDimension],
+    mesh: Option<&MeshShape>,
+) -> Result<Vec<(u32, u32)>, RunError> {
+    let mut claims = RankClaims::peek(inputs);
+    claims.refuse_dumps(inputs, false);
+    let tasks = claims.tasks(inputs, &[])?;
+    let head = |task: &Task| {
+        let mut meta = inputs.get(task.input).map(head_of).unwrap_or_default();
+        if let Some(input) = inputs.get(task.input) {
+            task.place_in(&mut meta, input);
+        }
+        RankHead { rank: task.rank, meta }
+    };
+    let heads: Vec<RankHead> = tasks.par_iter().map(head).collect();
+    let told = ToldMeshes { shape: mesh.cloned(), files: named_places(inputs, &tasks) };
+    let refused = |option, value: String, reason| SetError::Argument { option, value, reason }.into();
+    let given = || mesh.map_or_else(String::new, MeshShape::to_string);
+    let programs = coordinates_of_heads(&heads, &told).map_err(|why| refused("--mesh", given(), why))?;
+    let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
+    let is_along = |rank: u32, name: &str| {
+        let place = programs.iter().find(|p| p.holds(rank)).and_then(|p| p.along(rank, name));
+        place.is_some_and(|at| asked.iter().any(|(n, (a, b))| n == name && (*a..=*b).contains(&at)))
+    };
+    let is_asked = |rank: &u32| names.iter().all(|name| is_along(*rank, name));
+    let ranks: Vec<(u32, u32)> = heads.iter().map(|h| h.rank).filter(is_asked).map(|r| (r, r)).collect();
+    if ranks.is_empty() { Err(refused("--ranks", shown(asked), reason(&programs))) } else { Ok(ranks) }
+}
+
+/// What was asked for, as on the command line.
+fn shown(asked: &[AlongDimension]) -> String {
+    let one = |(name, (a, b)): &AlongDimension| match a == b {
+        true => format!("{name}={a}"),
+        false => format!("{name}={a}-{b}"),
+    };
+    asked.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Why there are no such ranks.
+fn reason(programs: &[Coordinates]) -> String {
+    let sizes = |p: &Coordinates| {
+        let of: Vec<String> = p.dimensions().map(|(name, size)| format!("{name} 0-{}", size - 1)).collect();
+        of.join(", ")
+    };
+    let mut known: Vec<String> = programs.iter().map(sizes).filter(|text| !text.is_empty()).collect();
+    known.dedup();
+    match known.is_empty() {
+        true => {
+            "the heads of the files list no groups that tell the dimensions: add --mesh, outermost first, \
+                 e.g. --mesh pp=4,dp=8,tp=8"
+                .to_string()
+        }
+        false => format!("no file has these coordinates; there are {}", known.join("; ")),
+    }
+}
