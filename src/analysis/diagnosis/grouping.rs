@@ -1,9 +1,9 @@
 //! Describes a set of ranks by what its members have in common: all ranks, the same place on every node,
 //! whole hosts; else by their numbers.
 
-use crate::job::mesh::Mesh;
-use crate::job::{Job, RankSummary};
-use hta_base::wording::ranks::{rank_list, ranks_in_column, ranks_named};
+use crate::job::rank_words::RankWords;
+use crate::job::{HostSource, Job};
+use hta_base::wording::ranks::{rank_list, ranks_named};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a cause extends over.
@@ -31,18 +31,21 @@ impl RankScope {
 pub(crate) struct Topology {
     /// By rank: host, and place on that host.
     places: BTreeMap<u32, (String, u32)>,
-    mesh: Mesh,
-    /// By rank of a job of several programs: how it is named, as word and number.
-    roles: BTreeMap<u32, (String, u32)>,
+    /// Whether the names of hosts are made up.
+    is_inferred: bool,
+    words: RankWords,
 }
 
 impl Topology {
     pub fn of(job: &Job) -> Self {
-        let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
+        let hosts = &job.mesh.hosts;
+        let place = |(rank, host, place): (u32, Option<&str>, u32)| {
+            (rank, (host.unwrap_or_default().to_string(), place))
+        };
         Self {
-            mesh: job.mesh.clone(),
-            places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))),
-            roles: job.parts.iter().filter_map(|p| Some((p.rank, p.role.as_ref()?.label()))).collect(),
+            places: hosts.places().map(place).collect(),
+            is_inferred: hosts.source == HostSource::Devices,
+            words: job.words.clone(),
         }
     }
 
@@ -53,20 +56,25 @@ impl Topology {
             SharedPlace::All if n == 1 => (RankScope::All, ranks_named(ranks)),
             SharedPlace::All => (RankScope::All, format!("all {n} ranks")),
             SharedPlace::Hosts(hosts) => {
-                let noun = if hosts.len() == 1 { "host" } else { "hosts" };
+                let noun = match hosts.len() {
+                    _ if self.is_inferred => "",
+                    1 => "host ",
+                    _ => "hosts ",
+                };
                 let names: Vec<&str> = hosts.iter().take(4).copied().collect();
                 let more =
                     if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
-                (RankScope::Host, format!("{noun} {}{more} ({n} ranks)", names.join(", ")))
+                (RankScope::Host, format!("{noun}{}{more} ({n} ranks)", names.join(", ")))
             }
             SharedPlace::Local(locals) => {
                 let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
                 (RankScope::LocalRank, format!("{noun} {} of every node ({n} ranks)", rank_list(&locals)))
             }
-            SharedPlace::None if !self.roles.is_empty() => (RankScope::Rank, self.in_roles(ranks)),
             SharedPlace::None => {
-                let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
-                (RankScope::Rank, format!("{}{count}", self.mesh.named(ranks)))
+                let is_counted = n > 2 && self.words.roles.is_empty();
+                let count =
+                    if is_counted { format!(" ({n} of {})", self.places.len()) } else { String::new() };
+                (RankScope::Rank, format!("{}{count}", self.words.named(ranks)))
             }
         }
     }
@@ -76,24 +84,9 @@ impl Topology {
         let n = ranks.len();
         match self.shared_place(ranks) {
             SharedPlace::All if n > 1 => format!("all {n}"),
-            SharedPlace::None if !self.roles.is_empty() => self.in_roles(ranks),
             SharedPlace::Local(locals) => format!("local {} ({n})", rank_list(&locals)),
-            _ => ranks_in_column(ranks),
+            _ => self.words.in_column(ranks),
         }
-    }
-
-    /// Ranks of a job of several programs: `actor 0-3, rollout 1`.
-    fn in_roles(&self, ranks: &[u32]) -> String {
-        let mut by_word: Vec<(&str, Vec<u32>)> = Vec::new();
-        for (word, number) in ranks.iter().filter_map(|rank| self.roles.get(rank)) {
-            match by_word.last_mut() {
-                Some((last, numbers)) if last == word => numbers.push(*number),
-                _ => by_word.push((word, vec![*number])),
-            }
-        }
-        let shown: Vec<String> =
-            by_word.iter().map(|(word, numbers)| format!("{word} {}", rank_list(numbers))).collect();
-        shown.join(", ")
     }
 
     fn shared_place(&self, ranks: &[u32]) -> SharedPlace<'_> {
@@ -102,7 +95,7 @@ impl Topology {
             return SharedPlace::All;
         }
         // Ranks of several programs may share a device, and a host has several of each kind.
-        if !self.roles.is_empty() {
+        if !self.words.roles.is_empty() {
             return SharedPlace::None;
         }
         let members: BTreeSet<u32> = ranks.iter().copied().collect();
@@ -133,24 +126,6 @@ enum SharedPlace<'a> {
     None,
 }
 
-/// By rank: its host, and its place there, which is its device, or its order where each process sees only its
-/// own device and calls it 0. Ranks are given with host and device, in ascending order.
-pub fn places<'a>(
-    ranks: impl Iterator<Item = (u32, &'a str, Option<i64>)> + Clone,
-) -> BTreeMap<u32, (String, u32)> {
-    let devices: BTreeSet<Option<i64>> = ranks.clone().map(|(.., device)| device).collect();
-    let is_numbered = devices.len() > 1 && !devices.contains(&None);
-    let mut on_host: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut out = BTreeMap::new();
-    for (rank, host, device) in ranks {
-        let next = on_host.entry(host).or_default();
-        let local = device.filter(|_| is_numbered).map_or(*next, |d| d as u32);
-        *next += 1;
-        out.insert(rank, (host.to_string(), local));
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +139,7 @@ mod tests {
     fn ranks_of_several_programs_are_named_by_their_roles() {
         let mut job = nodes(1, 5);
         let word = |r: u32| if r < 3 { ("actor".to_string(), r) } else { ("rollout".to_string(), r - 3) };
-        job.roles = (0..5).map(|r| (r, word(r))).collect();
+        job.words.roles = (0..5).map(|r| (r, word(r))).collect();
         assert_eq!(job.describe(&[0, 1, 2]).1, "actor 0-2");
         assert_eq!(job.describe(&[1, 4]).1, "actor 1, rollout 1");
         assert_eq!(job.in_column(&[3, 4]), "rollout 0, 1");

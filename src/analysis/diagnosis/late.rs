@@ -133,7 +133,7 @@ fn late_rank(
     let (causes, total) = reasons(s, why);
     let main = main_cause(s, why);
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
-    let who = capital(&job.mesh.named(&ranks));
+    let who = capital(&job.words.named(&ranks));
     let is = if ranks.len() == 1 { "is" } else { "are" };
     let when = match s.pattern {
         Pattern::Rotating if s.steps.len() < steps => {

@@ -194,7 +194,7 @@ fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
         ));
     }
     if let Some(found) = ExpertImbalance::of(job).as_ref() {
-        out.push(format!("{}. {}.", found.what(), found.why()));
+        out.push(format!("{}. {}.", found.what(&job.words), found.why()));
     }
     out
 }

@@ -1,17 +1,17 @@
 //! An imbalance of tokens in words.
 
 use crate::experts::imbalance::{ExpertImbalance, HotPattern};
+use crate::job::rank_words::RankWords;
 use hta_base::units::fmt_ns;
 use hta_base::wording::counts::plural;
-use hta_base::wording::ranks::ranks_named;
 
 /// A time per token that differs by less than this from the mean is equal.
 const EQUAL: f64 = 0.05;
 
 impl ExpertImbalance {
     /// Who gets how many tokens, and whether that lasts; no full stop.
-    pub(crate) fn what(&self) -> String {
-        let who = ranks_named(&self.ranks);
+    pub(crate) fn what(&self, words: &RankWords) -> String {
+        let who = words.named(&self.ranks);
         let gets = if self.ranks.len() == 1 { "gets" } else { "get" };
         let ratio = self.ratio;
         let layers = match self.layers {

@@ -12,11 +12,11 @@ use crate::job::nameless::name_groups;
 use crate::job::origin;
 use crate::job::part::{RankSummary, SyncPoints};
 use crate::job::peers::name_peers;
+use crate::job::rank_words::RankWords;
 use crate::job::strays::{self, Stray};
 use crate::job::waits::{Arrivals, CallWait, JobWaits, root, split};
 use hta_base::units::{Ns, Span, fmt_ns};
 use hta_trace::collective::CollectiveCall;
-use hta_trace::meta::ProcessRole;
 use hta_trace::shared::SharedFacts;
 use hta_trace::strings::Interner;
 use std::any::Any;
@@ -28,6 +28,7 @@ pub struct Job {
     pub(crate) matched: Matched,
     /// The dimensions of the job, and the hosts of its ranks.
     pub(crate) mesh: Mesh,
+    pub(crate) words: RankWords,
     /// One per part.
     pub clocks: Vec<Clock>,
     /// Whether only collectives show that the times of the ranks have one origin.
@@ -60,6 +61,7 @@ impl Job {
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
         let mesh = Mesh::new(&parts, &matched, told);
+        let words = RankWords::of(&parts, &mesh);
         let waits = split(&parts, &matched, &clocks);
         let strays = strays::find(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
@@ -67,6 +69,7 @@ impl Job {
             parts,
             matched,
             mesh,
+            words,
             clocks,
             is_origin_proved,
             waits,
@@ -141,24 +144,16 @@ impl Job {
         self.strays.binary_search_by_key(&instance, |s| s.instance).is_ok()
     }
 
-    /// How the rank of a part is named in words: `rank 3`, or in a job of several programs `actor 3`.
-    pub(crate) fn label(&self, part: u32) -> String {
-        let Some(p) = self.parts.get(part as usize) else { return String::new() };
-        match p.role.as_ref().map(ProcessRole::label) {
-            Some((word, number)) => format!("{word} {number}"),
-            None => format!("rank {}", p.rank),
-        }
-    }
-
     /// Which member of a collective ends apart from the others, and by how much.
     pub(crate) fn stray_in_words(&self, stray: &Stray) -> String {
         let call = self.call(stray.member);
         let number = call.seq.map_or_else(String::new, |seq| format!(" number {seq}"));
         let side = if stray.apart < 0 { "before" } else { "after" };
-        let rank = self.label(stray.member.part);
+        let rank = self.parts.get(stray.member.part as usize).map_or(0, |p| p.rank);
         format!(
-            "{}{number} of {rank} ends {} {side} the others",
+            "{}{number} of {} ends {} {side} the others",
             call.shape.kind.name(),
+            self.words.plain(&[rank]),
             fmt_ns(stray.apart.abs())
         )
     }

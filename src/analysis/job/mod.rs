@@ -30,6 +30,7 @@ mod nameless;
 mod origin;
 mod part;
 mod peers;
+pub(crate) mod rank_words;
 mod ready;
 pub(crate) mod replay;
 pub(crate) mod replicas;
@@ -47,7 +48,8 @@ pub use kernel_origin::KernelOrigin;
 pub use local::{Local, LocalEntry, TimeUse};
 pub use matching::{Instance, MatchMethod, Member};
 pub use mesh::{
-    Coordinates, MeshShape, ProgramExtent, RankHead, ToldMeshes, coordinates_of_heads, dimension_name,
+    Coordinates, HostSource, Hosts, MeshShape, ProgramExtent, RankHead, ToldMeshes, coordinates_of_heads,
+    dimension_name,
 };
 pub use part::{JobOptions, PartLane, PartStep, PartWindow, RankSummary, TABLES as PART_TABLES};
 pub use ready::is_queued_behind;

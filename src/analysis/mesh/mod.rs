@@ -6,7 +6,9 @@ use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, V
 use crate::facts::collectives::collectives;
 use crate::job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh};
 use crate::job::{Job, RankSummary};
-use crate::mesh::tables::{MeshDimensions, MeshRow, RankPlaceRow, RankPlaces};
+pub use crate::mesh::tables::RankPlaces;
+
+use crate::mesh::tables::{MeshDimensions, MeshRow, RankPlaceRow};
 use crate::population::reasons;
 use hta_base::wording::ranks::rank_list;
 use hta_trace::rank_trace::RankTrace;
@@ -107,7 +109,6 @@ fn push_place(mesh: &Mesh, part: &RankSummary, table: &mut RankPlaces) {
     let coordinates = program.map(|p| &p.coordinates);
     let place = coordinates.and_then(|c| c.label_of(&[rank]));
     let along = |dimension: &str| coordinates.filter(|c| c.atoms.len() > 1)?.along(rank, dimension);
-    let host = mesh.hosts.host_of(rank).and_then(|h| mesh.hosts.names.get(h as usize));
     table.push(RankPlaceRow {
         rank,
         role: part.role_name(),
@@ -120,7 +121,7 @@ fn push_place(mesh: &Mesh, part: &RankSummary, table: &mut RankPlaces) {
         dp: along("dp"),
         dp_replicate: along("dp_replicate"),
         dp_shard: along("dp_shard"),
-        host: host.map(String::as_str),
+        host: mesh.hosts.name_of(rank),
         host_source: mesh.hosts.source.name(),
         local_rank: mesh.hosts.local_rank(rank),
         device: part.gpu_device(),

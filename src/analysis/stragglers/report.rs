@@ -34,7 +34,7 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let n = judged.steps.len();
     let gain = judged.length.per_step(s.gain);
     let share = fmt_pct(percent(s.gain, judged.length.time));
-    let who = capital(&job.mesh.named(&ranks_of(job, &s.parts)));
+    let who = capital(&job.words.named(&ranks_of(job, &s.parts)));
     let verb = if s.parts.len() == 1 { "makes" } else { "make" };
     let when = when(job, judged, s, n);
     let mut text = match s.pattern {

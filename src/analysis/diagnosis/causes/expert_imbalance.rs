@@ -75,6 +75,6 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         p_value: found.p_value,
         at_most: None,
         certainty: CauseCertainty::AtMost,
-        words: CauseWords::new(found.what(), found.why(), found.action()),
+        words: CauseWords::new(found.what(&context.job.words), found.why(), found.action()),
     })
 }

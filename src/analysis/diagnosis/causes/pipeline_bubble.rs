@@ -48,7 +48,8 @@ struct StageMessages {
 
 impl StageMessages {
     fn of(job: &Job) -> Self {
-        let groups = job.matched.groups.iter().map(|g| is_named_pipeline(g) || is_chain(job, g)).collect();
+        let is_pipeline = |(i, g): (u32, &Group)| job.mesh.is_pipeline(&job.parts, i, g);
+        let groups = (0..).zip(&job.matched.groups).map(is_pipeline).collect();
         let mut pipeline_of: BTreeMap<u32, usize> = BTreeMap::new();
         for (i, run) in Pipelines::of(job).0.iter().enumerate() {
             run.chain.ranks.iter().for_each(|r| {
@@ -100,32 +101,6 @@ fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
     of_stages
         .map(|(piece, (_, left))| TransferShare { piece, time: *left, key: Some(MESSAGES.into()) })
         .collect()
-}
-
-fn is_named_pipeline(g: &Group) -> bool {
-    let text = g.desc.as_ref().or(g.name.as_ref()).map_or(String::new(), |t| t.to_ascii_lowercase());
-    text.contains("pipe") || text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "pp")
-}
-
-/// Whether at least three ranks of a group only send to each other, each to the next and back, but the last
-/// not to the first, as in a ring.
-fn is_chain(job: &Job, g: &Group) -> bool {
-    let mut neighbours: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for (part, local) in &g.uses {
-        let Some(p) = job.parts.get(*part as usize) else { return false };
-        let is_of_group =
-            |call: u32| p.calls.calls.get(call as usize).is_some_and(|c| c.shape.group == *local);
-        if p.calls.calls.iter().any(|c| c.shape.group == *local && !c.shape.kind.is_point_to_point()) {
-            return false;
-        }
-        for m in p.calls.edges.iter().filter(|m| is_of_group(m.call)) {
-            neighbours.entry(m.src).or_default().insert(m.dst);
-        }
-    }
-    let is_mutual =
-        neighbours.iter().all(|(a, to)| to.iter().all(|b| neighbours.get(b).is_some_and(|n| n.contains(a))));
-    let with = |n: usize| neighbours.values().filter(|to| to.len() == n).count();
-    is_mutual && neighbours.len() > 2 && with(1) == 2 && with(1) + with(2) == neighbours.len()
 }
 
 /// Calls of a lane of several stages of a pipeline, which come right after its messages: who is ready early

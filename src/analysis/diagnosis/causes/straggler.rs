@@ -3,7 +3,6 @@
 use crate::diagnosis::late::LateFacts;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
 use crate::job::cause::DelayCause;
-use hta_base::wording::ranks::ranks_named;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "straggler",
@@ -16,7 +15,7 @@ pub(super) const RULE: CauseRule = CauseRule {
 };
 
 fn action(late: &LateFacts) -> String {
-    let who = ranks_named(late.ranks);
+    let who = late.job.words.plain(late.ranks);
     match late.main {
         Some(DelayCause::SlowDevice) => {
             format!("check clocks, power and temperature of the device of {who}, or swap the node")

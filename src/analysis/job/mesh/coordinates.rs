@@ -1,7 +1,5 @@
 //! The finest division of the ranks of a program into dimensions, and where each rank is in it.
 
-use hta_base::wording::ranks::ranks_named;
-
 /// One dimension of the finest division.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom {
@@ -74,11 +72,5 @@ impl Coordinates {
             shared.iter().rev().filter_map(|a| Some(format!("{} {}", a.name()?, a.coordinate(*first))));
         let text = named.collect::<Vec<_>>().join(", ");
         (is_whole && !text.is_empty()).then_some(text)
-    }
-
-    /// Ranks in words, with what they share: `rank 9 (dp 2, pp 1)`, `ranks 4-7 (dp 1)`.
-    pub(crate) fn named(&self, ranks: &[u32]) -> String {
-        let label = self.label_of(ranks).map_or(String::new(), |label| format!(" ({label})"));
-        format!("{}{label}", ranks_named(ranks))
     }
 }

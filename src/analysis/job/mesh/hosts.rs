@@ -33,49 +33,71 @@ impl HostSource {
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     pub(crate) source: HostSource,
-    /// Names, in order of their lowest rank.
+    /// Names, in order of their lowest rank; none if hosts are unknown.
     pub(crate) names: Vec<String>,
-    /// By rank: host and rank on the host.
-    places: BTreeMap<u32, (u32, u32)>,
+    /// By rank: its host, if known, and its place there.
+    places: BTreeMap<u32, (Option<u32>, u32)>,
 }
 
 impl Hosts {
     pub(super) fn new(parts: &[RankSummary]) -> Self {
-        let of_name: Option<Vec<(u32, &str)>> =
-            parts.iter().map(|p| Some((p.rank, p.host.as_deref()?))).collect();
-        if let Some(named) = of_name
-            && (named.iter().any(|(_, name)| *name != named[0].1) || !repeats_devices(parts))
-        {
-            return Self::grouped(named.into_iter().map(|(r, n)| (r, n.to_string())), HostSource::Names);
-        }
-        let Some(size) = devices_of_host(parts) else { return Self::default() };
-        let host = |p: &RankSummary| (p.rank, format!("host {}", p.rank / size));
-        Self::grouped(parts.iter().map(host), HostSource::Devices)
+        let of_name: Option<Vec<&str>> = parts.iter().map(|p| p.host.as_deref()).collect();
+        let named = of_name.filter(|of| of.iter().any(|name| *name != of[0]) || !repeats_devices(parts));
+        let (source, names) = match (named, devices_of_host(parts)) {
+            (Some(names), _) => (HostSource::Names, names.into_iter().map(str::to_string).collect()),
+            (None, Some(size)) => {
+                (HostSource::Devices, parts.iter().map(|p| format!("host {}", p.rank / size)).collect())
+            }
+            (None, None) => (HostSource::Unknown, vec![String::new(); parts.len()]),
+        };
+        Self::at(source, parts.iter().zip(names).map(|(p, name)| (p.rank, name, p.gpu_device())).collect())
     }
 
-    fn grouped(ranks: impl Iterator<Item = (u32, String)>, source: HostSource) -> Self {
+    /// Ranks with the names of their hosts and their devices. A place on a host is the number of the device:
+    /// ranks may be missing before it. Where these are no places, as where each process sees only its own
+    /// device, it is the order of the ranks.
+    pub fn at(source: HostSource, ranks: Vec<(u32, String, Option<i64>)>) -> Self {
+        let devices: BTreeSet<(&str, Option<i64>)> =
+            ranks.iter().map(|(_, host, device)| (host.as_str(), *device)).collect();
+        let numbers: BTreeSet<Option<i64>> = ranks.iter().map(|(.., device)| *device).collect();
+        let is_each = source == HostSource::Unknown || devices.len() == ranks.len();
+        let is_numbered = numbers.len() > 1 && !numbers.contains(&None) && is_each;
         let mut hosts = Self { source, ..Self::default() };
         let mut known: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-        for (rank, name) in ranks {
-            let next = hosts.names.len() as u32;
-            let (host, ranks) = known.entry(name.clone()).or_insert_with(|| {
-                hosts.names.push(name);
-                (next, 0)
-            });
-            hosts.places.insert(rank, (*host, *ranks));
-            *ranks += 1;
+        for (rank, name, device) in ranks {
+            let next = known.len() as u32;
+            let (host, order) = known.entry(name).or_insert((next, 0));
+            let by_device = device.filter(|_| is_numbered).and_then(|d| u32::try_from(d).ok());
+            let is_known = source != HostSource::Unknown;
+            hosts.places.insert(rank, (is_known.then_some(*host), by_device.unwrap_or(*order)));
+            *order += 1;
+        }
+        if source != HostSource::Unknown {
+            let mut names: Vec<(u32, String)> = known.into_iter().map(|(name, (i, _))| (i, name)).collect();
+            names.sort_unstable();
+            hosts.names = names.into_iter().map(|(_, name)| name).collect();
         }
         hosts
     }
 
     /// The host of a rank, as its position among the names.
     pub(crate) fn host_of(&self, rank: u32) -> Option<u32> {
-        self.places.get(&rank).map(|(host, _)| *host)
+        self.places.get(&rank)?.0
+    }
+
+    /// The name of the host of a rank.
+    pub(crate) fn name_of(&self, rank: u32) -> Option<&str> {
+        self.names.get(self.host_of(rank)? as usize).map(String::as_str)
     }
 
     /// Which rank of its host a rank is.
     pub(crate) fn local_rank(&self, rank: u32) -> Option<u32> {
-        self.places.get(&rank).map(|(_, local)| *local)
+        self.places.get(&rank).filter(|(host, _)| host.is_some()).map(|(_, local)| *local)
+    }
+
+    /// Host and place of each rank. The place is the device where the host is unknown.
+    pub fn places(&self) -> impl Iterator<Item = (u32, Option<&str>, u32)> {
+        self.places.iter().map(|(rank, (_, place))| (*rank, self.name_of(*rank), *place))
     }
 
     /// Whether all of these ranks are on one host; `None` if that of one is unknown.

@@ -22,7 +22,7 @@ mod usage;
 
 pub use coordinates::Coordinates;
 pub use heads::{RankHead, coordinates_of_heads};
-pub use hosts::Hosts;
+pub use hosts::{HostSource, Hosts};
 pub use told::{MeshShape, ProgramExtent, ToldMeshes, dimension_name};
 
 use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families, listed};
@@ -30,10 +30,9 @@ use crate::job::groups::Group;
 use crate::job::matching::Matched;
 use crate::job::mesh::names::{GroupName, group_name};
 use crate::job::mesh::naming::{named_atoms, told_atoms};
-use crate::job::mesh::usage::{Usage, usages};
+use crate::job::mesh::usage::{Neighbours, Usage, usages};
 use crate::job::part::RankSummary;
-use hta_base::wording::ranks::ranks_named;
-use hta_trace::collective::Members;
+use hta_trace::collective::{CollectiveCall, Members, Message};
 use std::collections::BTreeSet;
 
 /// What a family of groups is in the mesh.
@@ -135,17 +134,39 @@ impl Mesh {
         self.programs.iter().find(|p| p.coordinates.holds(rank))
     }
 
+    /// Whether a group of the job is a pipeline: by its dimension or what it is called, or because its ranks
+    /// do nothing but send to the next and back. Two ranks, or a ring, may as well be something else.
+    pub(crate) fn is_pipeline(&self, parts: &[RankSummary], index: u32, group: &Group) -> bool {
+        let is_pp = |name: &str| name.split('_').any(|word| word == "pp");
+        let family = self.of_group.get(index as usize).copied().flatten();
+        let family = family.and_then(|(p, f)| self.programs.get(p)?.families.get(f));
+        let is_sure = |f: &&MeshFamily| f.source != DimensionSource::Use;
+        let name = family.filter(is_sure).and_then(|f| f.name.as_deref());
+        let called = group.desc.as_deref().or(group.name.as_deref()).map(group_name);
+        let is_called = matches!(called, Some(GroupName::Dimension(name)) if is_pp(name));
+        name.map_or(is_called, is_pp) || is_line(parts, group)
+    }
+
     /// The dimensions of a group of the job in words: `pp`, `dp x cp`.
     pub(crate) fn dimension_of(&self, group: u32) -> Option<&str> {
         let (program, family) = (*self.of_group.get(group as usize)?)?;
         self.programs.get(program)?.families.get(family)?.name.as_deref()
     }
+}
 
-    /// [`Coordinates::named`].
-    pub(crate) fn named(&self, ranks: &[u32]) -> String {
-        let program = ranks.first().and_then(|rank| self.program(*rank));
-        program.map_or_else(|| ranks_named(ranks), |p| p.coordinates.named(ranks))
+/// Whether the ranks of a group do nothing but send to the next and back.
+fn is_line(parts: &[RankSummary], group: &Group) -> bool {
+    let mut neighbours = Neighbours::default();
+    for (part, local) in &group.uses {
+        let Some(calls) = parts.get(*part as usize).map(|p| &p.calls) else { return false };
+        let is_of_group = |c: &&CollectiveCall| c.shape.group == *local;
+        if calls.calls.iter().filter(is_of_group).any(|c| !c.shape.kind.is_point_to_point()) {
+            return false;
+        }
+        let call = |m: &&Message| calls.calls.get(m.call as usize).filter(is_of_group).is_some();
+        calls.edges.iter().filter(call).for_each(|m| neighbours.add(m));
     }
+    neighbours.are_line()
 }
 
 /// The program and family of a group of the job: the one with its members, and if possible its description.

@@ -21,7 +21,7 @@ pub(crate) enum GroupName {
 use GroupName::{Default, Dimension, Ends, Nameless, Product};
 
 /// Parts of the descriptions of Megatron-LM, the first that fits.
-const MEGATRON: [(&str, GroupName); 20] = [
+const MEGATRON: [(&str, GroupName); 21] = [
     ("embedding", Ends),
     ("expert_tensor_model_pipeline", Product(&["etp", "ep", "pp"])),
     ("expert_tensor_and_model", Product(&["etp", "ep"])),
@@ -42,6 +42,7 @@ const MEGATRON: [(&str, GroupName); 20] = [
     ("pipeline_model_parallel", Dimension("pp")),
     ("context_parallel", Dimension("cp")),
     ("model_parallel", Product(&["tp", "pp"])),
+    ("pipe", Dimension("pp")),
 ];
 
 /// Whole descriptions of `DeviceMesh` and its users, without `mesh_`.

@@ -2,7 +2,8 @@
 //! description, this suggests a dimension, which is never sure.
 //!
 //! ```text
-//!   only sends and receives                                     pp
+//!   only sends and receives, to the next ranks and back         pp
+//!   only sends and receives, around a ring in one direction     cp
 //!   mostly all-to-all                                           ep
 //!   4 and more sums or gathers a step outside of the backward
 //!   pass, on one host                                           tp
@@ -13,10 +14,38 @@
 use crate::job::families::GroupFamily;
 use crate::job::mesh::hosts::Hosts;
 use crate::job::part::RankSummary;
-use hta_trace::collective::CollectiveKind;
+use hta_trace::collective::{CollectiveKind, Message};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest calls a step, outside of the backward pass, of a tensor-parallel group.
 const FEWEST_OF_TENSORS: u64 = 4;
+
+/// To which ranks each rank sends.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours(BTreeMap<u32, BTreeSet<u32>>);
+
+impl Neighbours {
+    pub(super) fn add(&mut self, message: &Message) {
+        self.0.entry(message.src).or_default().insert(message.dst);
+    }
+
+    /// Whether each rank sends to at most two others, and they send back.
+    fn are_mutual(&self) -> bool {
+        let sends_back = |a: &u32, b: &u32| self.0.get(b).is_some_and(|to| to.contains(a));
+        self.0.iter().all(|(a, to)| to.len() <= 2 && to.iter().all(|b| sends_back(a, b)))
+    }
+
+    /// Whether at least three ranks send to the next and back, but the last not to the first.
+    pub(super) fn are_line(&self) -> bool {
+        let ends = self.0.values().filter(|to| to.len() == 1).count();
+        self.are_mutual() && self.0.len() > 2 && ends == 2
+    }
+
+    /// Whether each rank sends to one other, which does not send back.
+    fn are_one_way(&self) -> bool {
+        !self.are_mutual() && self.0.values().all(|to| to.len() == 1)
+    }
+}
 
 /// The calls of a family's groups, over all ranks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +64,7 @@ pub struct Usage {
 struct FamilyUse {
     usage: Usage,
     messages: u64,
+    neighbours: Neighbours,
     exchanges: u64,
     /// Gathers outside of the backward pass.
     gathers: u64,
@@ -65,6 +95,12 @@ pub(super) fn usages(parts: &[RankSummary], families: &[GroupFamily], hosts: &Ho
                 counted[f].add(c.shape.kind, c.shape.bytes, is_backward);
             }
         }
+        for m in &p.calls.edges {
+            let group = p.calls.calls.get(m.call as usize).map(|c| c.shape.group);
+            if let Some(f) = group.and_then(|group| of_local.get(group as usize).copied().flatten()) {
+                counted[f].neighbours.add(m);
+            }
+        }
     }
     let steps = parts.iter().map(|p| p.steps.len() as u64).sum::<u64>().max(1);
     let together =
@@ -92,7 +128,10 @@ impl FamilyUse {
     fn usage(&self, steps: u64, together: impl Fn() -> bool) -> Usage {
         let collectives = self.exchanges + self.outside + self.inside;
         let dimension = match () {
-            () if self.messages > 0 && collectives == 0 => Some("pp"),
+            () if self.messages > 0 && collectives == 0 && self.neighbours.are_one_way() => Some("cp"),
+            () if self.messages > 0 && collectives == 0 => {
+                Some("pp").filter(|_| self.neighbours.are_mutual())
+            }
             () if self.exchanges * 2 > collectives => Some("ep"),
             () if self.outside >= FEWEST_OF_TENSORS * steps && together() => Some("tp"),
             () if self.inside > 0 && self.gathers > 0 => Some("dp_shard"),

@@ -4,9 +4,9 @@
 use crate::output::html::grid::{Cell, CellType, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::grouping::places;
 use hta_analysis::efficiency::DelayCosts;
-use hta_analysis::inventory;
+use hta_analysis::job::{HostSource, Hosts};
+use hta_analysis::mesh::RankPlaces;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ columns! {
 }
 
 columns! {
-    Where of inventory::Ranks { rank, host_name: Option<Text>, devices: Text }
+    Where of RankPlaces { rank, host: Option<Text>, device: Option<i64> }
 }
 
 /// The ranks of a host, by place.
@@ -33,7 +33,7 @@ type Host = BTreeMap<u32, u32>;
 pub(crate) fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
     let mut ranks: Vec<(u32, String, Option<i64>)> = Vec::new();
     results.read::<Where>(|r| {
-        ranks.push((r.rank, r.host_name.unwrap_or("").to_string(), r.devices.parse().ok()));
+        ranks.push((r.rank, r.host.unwrap_or("").to_string(), r.device));
     })?;
     let mut costs: BTreeMap<u32, i64> = BTreeMap::new();
     results.read::<Cost>(|r| *costs.entry(r.rank).or_default() += r.direct_ns + r.propagated_ns)?;
@@ -74,9 +74,10 @@ pub(crate) fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, 
 fn hosts(ranks: Vec<(u32, String, Option<i64>)>) -> Vec<(String, Host)> {
     let mut out: BTreeMap<(String, usize), Host> = BTreeMap::new();
     let mut seen: BTreeMap<(String, u32), usize> = BTreeMap::new();
-    for (rank, (host, place)) in
-        places(ranks.iter().map(|(rank, host, device)| (*rank, host.as_str(), *device)))
-    {
+    let is_known = ranks.iter().all(|(_, host, _)| !host.is_empty());
+    let source = if is_known { HostSource::Names } else { HostSource::Unknown };
+    for (rank, host, place) in Hosts::at(source, ranks).places() {
+        let host = host.unwrap_or_default().to_string();
         let node = seen.entry((host.clone(), place)).or_default();
         out.entry((host, *node)).or_default().insert(place, rank);
         *node += 1;

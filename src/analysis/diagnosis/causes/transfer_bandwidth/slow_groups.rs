@@ -9,7 +9,7 @@ use crate::fabric::{SlowTransfers, TransferLink};
 use crate::job::{Job, Member};
 use hta_base::units::Ns;
 use hta_base::wording::counts::capital;
-use hta_base::wording::ranks::{rank_list, ranks_named};
+use hta_base::wording::ranks::rank_list;
 use hta_trace::collective::{CollectiveKind, Members};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,7 +137,9 @@ impl SlowGroups {
         let all: BTreeSet<u32> = slow.iter().flat_map(members).collect();
         let who = match common.as_slice() {
             [a, b] if links.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
-            [one] if links.len() > 1 => format!("Transfers of all groups with rank {one} are slow"),
+            [one] if links.len() > 1 => {
+                format!("Transfers of all groups with {} are slow", job.words.named(&[*one]))
+            }
             _ if links.len() == 1 => "Transfers of one group are slow".to_string(),
             _ => format!("Transfers of {} groups are slow", links.len()),
         };
@@ -163,7 +165,7 @@ impl SlowGroups {
         self.ranks = if common.is_empty() { all.into_iter().collect() } else { common };
         let action = format!(
             "look at the links and network interfaces of {}: cable, topology, nccl-tests between these ranks",
-            ranks_named(&self.ranks)
+            job.words.plain(&self.ranks)
         );
         self.words = CauseWords::new(who, why, action);
     }
