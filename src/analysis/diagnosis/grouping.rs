@@ -1,6 +1,7 @@
 //! Describes a set of ranks by what its members have in common: all ranks, the same place on every node,
 //! whole hosts; else by their numbers.
 
+use crate::job::mesh::Coordinates;
 use crate::job::rank_words::RankWords;
 use crate::job::{HostSource, Job};
 use hta_base::wording::ranks::{rank_list, ranks_named};
@@ -52,6 +53,7 @@ impl Topology {
     /// The scope of a set of ranks (ascending), and words for it.
     pub(crate) fn describe(&self, ranks: &[u32]) -> (RankScope, String) {
         let n = ranks.len();
+        let label = || self.words.shared(ranks).map_or(String::new(), |label| format!("{label}, "));
         match self.shared_place(ranks) {
             SharedPlace::All if n == 1 => (RankScope::All, ranks_named(ranks)),
             SharedPlace::All => (RankScope::All, format!("all {n} ranks")),
@@ -64,11 +66,14 @@ impl Topology {
                 let names: Vec<&str> = hosts.iter().take(4).copied().collect();
                 let more =
                     if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
-                (RankScope::Host, format!("{noun}{}{more} ({n} ranks)", names.join(", ")))
+                (RankScope::Host, format!("{noun}{}{more} ({}{n} ranks)", names.join(", "), label()))
             }
             SharedPlace::Local(locals) => {
                 let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
-                (RankScope::LocalRank, format!("{noun} {} of every node ({n} ranks)", rank_list(&locals)))
+                (
+                    RankScope::LocalRank,
+                    format!("{noun} {} of every node ({}{n} ranks)", rank_list(&locals), label()),
+                )
             }
             SharedPlace::None => {
                 let is_counted = n > 2 && self.words.roles.is_empty();
@@ -79,12 +84,19 @@ impl Topology {
         }
     }
 
-    /// The same for a column of a table: `all 16`, `local 0, 6 (4)`, `0-2, 4`.
+    /// Where the ranks of a job of one program are in its mesh.
+    pub(crate) fn coordinates(&self) -> Option<&Coordinates> {
+        self.words.only_program()
+    }
+
+    /// The same for a column of a table: `all 16`, `pp 1 (8)`, `9 (dp 2, pp 1)`, `local 0, 6 (4)`, `0-2, 4`.
     pub(crate) fn in_column(&self, ranks: &[u32]) -> String {
         let n = ranks.len();
-        match self.shared_place(ranks) {
-            SharedPlace::All if n > 1 => format!("all {n}"),
-            SharedPlace::Local(locals) => format!("local {} ({n})", rank_list(&locals)),
+        match (self.shared_place(ranks), self.words.shared(ranks)) {
+            (SharedPlace::All, _) if n > 1 => format!("all {n}"),
+            (_, Some(label)) if n > 1 && self.words.roles.is_empty() => format!("{label} ({n})"),
+            (_, Some(label)) => format!("{} ({label})", self.words.in_column(ranks)),
+            (SharedPlace::Local(locals), None) => format!("local {} ({n})", rank_list(&locals)),
             _ => self.words.in_column(ranks),
         }
     }

@@ -7,10 +7,12 @@ use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
+use crate::job::mesh::Coordinates;
 use crate::verdict::TIME_PARTS;
 use crate::worst_first::alike;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
+use std::hash::Hash;
 
 /// A row of the printed table: ranks, and the sums of their parts over steps.
 struct RankLine {
@@ -58,6 +60,8 @@ impl RankLine {
 const ROWS: usize = 12;
 /// Largest difference of the shares of ranks that are alike, points.
 const ALIKE_PCT: f64 = 5.0;
+/// The same of ranks that share coordinates.
+const SAME_PLACE_PCT: f64 = 1.0;
 
 /// Joins lines that are alike, those that stand for the most ranks first, so that single ones do not lead a
 /// row.
@@ -71,6 +75,45 @@ fn joined(mut lines: Vec<RankLine>) -> Vec<RankLine> {
         }
     }
     out
+}
+
+/// Joins lines of ranks that share coordinates of the mesh, along as few dimensions as possible, if those of
+/// each place have about the same shares. Ranks that make others wait are apart from them.
+fn by_place(lines: Vec<RankLine>, coordinates: &Coordinates) -> Result<Vec<RankLine>, Vec<RankLine>> {
+    let is_narrow = |of: &[&RankLine]| {
+        (0..7).all(|part| {
+            let shares = || of.iter().map(|line| line.share(part).unwrap_or(0.0));
+            shares().fold(0.0, f64::max) - shares().fold(100.0, f64::min) <= SAME_PLACE_PCT
+        })
+    };
+    let late: Vec<&RankLine> = lines.iter().filter(|line| line.is_late).collect();
+    let own_rows = if is_narrow(&late) { late.len().min(1) } else { late.len() };
+    if lines.iter().any(|line| line.device.is_some()) {
+        return Err(lines);
+    }
+    for place_of in coordinates.places(ROWS.saturating_sub(own_rows)) {
+        let mut places: BTreeMap<Vec<u32>, Vec<&RankLine>> = BTreeMap::new();
+        for line in lines.iter().filter(|line| !line.is_late) {
+            places.entry(place_of(line.ranks[0])).or_default().push(line);
+        }
+        if places.values().all(|of| is_narrow(of)) {
+            let key = |line: &RankLine| match line.is_late {
+                true => (true, if own_rows == 1 { Vec::new() } else { line.ranks.clone() }),
+                false => (false, place_of(line.ranks[0])),
+            };
+            return Ok(summed(lines, key));
+        }
+    }
+    Err(lines)
+}
+
+/// Lines of equal keys added up.
+fn summed<K: Eq + Hash>(lines: Vec<RankLine>, key: impl Fn(&RankLine) -> K) -> Vec<RankLine> {
+    let sum = |mut all: RankLine, line| {
+        all.add(line);
+        all
+    };
+    alike(lines.into_iter(), key).into_iter().filter_map(|of| of.into_iter().reduce(sum)).collect()
 }
 
 /// The account by rank, means of a step; ranks whose rows are equal are one row, those that make others wait
@@ -93,30 +136,27 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
         .iter()
         .find(|c| c.kind.is_late() && is_listed(c, account))
         .map_or(Vec::new(), |c| c.ranks.clone());
-    let lines = sums.iter().map(|((rank, device), of)| {
-        let whole = of.iter().sum();
-        RankLine {
+    let lines = || {
+        sums.iter().map(|((rank, device), of)| RankLine {
             ranks: vec![*rank],
             device: device.filter(|_| has_several(*rank)),
             is_late: late.contains(rank),
             sums: *of,
-            shares: std::array::from_fn(|i| percent(of[i], whole)),
-        }
-    });
+            shares: std::array::from_fn(|i| percent(of[i], of.iter().sum())),
+        })
+    };
     // Each device of a rank has a row of its own.
     let own = |line: &RankLine| line.device.map(|device| (line.ranks.clone(), device));
-    let mut rows: Vec<RankLine> = alike(lines, |line| (own(line), line.cells(n, &used)))
-        .into_iter()
-        .filter_map(|equal| {
-            equal.into_iter().reduce(|mut all, line| {
-                all.add(line);
-                all
-            })
-        })
-        .collect();
-    let has_more = rows.len() > ROWS;
-    if has_more {
-        rows = joined(rows);
+    let mut rows = summed(lines().collect(), |line| (own(line), line.cells(n, &used)));
+    let mut alike_pct = None;
+    if rows.len() > 2
+        && let Some(coordinates) = found.topology.coordinates()
+        && let Ok(of_places) = by_place(lines().collect(), coordinates)
+        && of_places.len() < rows.len()
+    {
+        (rows, alike_pct) = (of_places, Some(SAME_PLACE_PCT));
+    } else if rows.len() > ROWS {
+        (rows, alike_pct) = (joined(rows), Some(ALIKE_PCT));
     }
     rows.iter_mut().for_each(|r| r.ranks.sort_unstable());
     rows.sort_by_key(|r| (!r.is_late, r.sums[0] / r.ranks.len() as Ns, r.ranks.clone(), r.device));
@@ -132,9 +172,9 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
             options.top + hidden
         ));
     }
-    if has_more {
-        notes
-            .push(format!("rows of several ranks: means; their shares differ by at most {ALIKE_PCT} points"));
+    if let Some(pct) = alike_pct {
+        let points = if pct > 1.0 { "points" } else { "point" };
+        notes.push(format!("rows of several ranks: means; their shares differ by at most {pct} {points}"));
     }
     let row = |r: RankLine| {
         let device = r.device.map_or(String::new(), |d| format!(" device {d}"));
@@ -201,5 +241,66 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
             rows.into_iter().map(|(_, cells)| cells).collect()
         },
         notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::mesh::Atom;
+
+    /// A rank that computes for `compute` of 1,000 ns and waits for the rest.
+    fn line(rank: u32, compute: Ns, is_late: bool) -> RankLine {
+        let sums = [compute, 1000 - compute, 0, 0, 0, 0, 0];
+        let shares = std::array::from_fn(|i| percent(sums[i], 1000));
+        RankLine { ranks: vec![rank], device: None, is_late, sums, shares }
+    }
+
+    fn mesh(dimensions: &[(&str, u32, u32)]) -> Coordinates {
+        let atom = |(name, size, stride): &(&str, u32, u32)| Atom {
+            names: vec![name.to_string()],
+            size: *size,
+            stride: *stride,
+        };
+        let size = dimensions.iter().map(|(_, size, _)| size).product();
+        Coordinates { first: 0, size, atoms: dimensions.iter().map(atom).collect() }
+    }
+
+    fn folded(lines: Vec<RankLine>, mesh: &Coordinates) -> Option<Vec<Vec<u32>>> {
+        by_place(lines, mesh).ok().map(|lines| lines.into_iter().map(|line| line.ranks).collect())
+    }
+
+    #[test]
+    fn ranks_of_the_same_stage_share_a_row_if_they_lose_the_same_time() {
+        let mesh = mesh(&[("tp", 2, 1), ("dp", 2, 2), ("pp", 4, 4)]);
+        let by_stage =
+            |own: Ns| (0..16).map(move |r| line(r, 500 + 50 * i64::from(r / 4) + own * (r % 2) as Ns, false));
+        let stages: Vec<Vec<u32>> = (0..4).map(|s| (4 * s..4 * s + 4).collect()).collect();
+        assert_eq!(folded(by_stage(10).collect(), &mesh), Some(stages));
+        // Members of a tensor-parallel group differ, too: a row for each of 8 places.
+        assert_eq!(folded(by_stage(11).collect(), &mesh).map(|rows| rows.len()), Some(8));
+        // Nothing in common.
+        assert_eq!(folded((0..16).map(|r| line(r, 500 + 20 * i64::from(r), false)).collect(), &mesh), None);
+        // All alike.
+        assert_eq!(
+            folded((0..16).map(|r| line(r, 500, false)).collect(), &mesh),
+            Some(vec![(0..16).collect()])
+        );
+    }
+
+    #[test]
+    fn late_ranks_are_apart_from_those_that_are_like_them() {
+        let mesh = mesh(&[("tp", 2, 1), ("dp", 4, 2)]);
+        let lines = |late: &[u32], step: Ns| -> Vec<RankLine> {
+            let one = |r| {
+                line(r, if late.contains(&r) { 900 + step * i64::from(r) } else { 500 }, late.contains(&r))
+            };
+            (0..8).map(one).collect()
+        };
+        let others = vec![0, 1, 4, 5, 6, 7];
+        assert_eq!(folded(lines(&[2, 3], 0), &mesh), Some(vec![others.clone(), vec![2, 3]]));
+        assert_eq!(folded(lines(&[2, 3], 20), &mesh), Some(vec![others, vec![2], vec![3]]));
+        // A job of one dimension has no places.
+        assert_eq!(folded(lines(&[2, 3], 0), &self::mesh(&[("dp", 8, 1)])), None);
     }
 }

@@ -29,8 +29,18 @@ impl RankWords {
 
     /// With the coordinates that they share: `rank 9 (dp 2, pp 1)`, `actor 0, 1 (dp 0)`.
     pub(crate) fn named(&self, ranks: &[u32]) -> String {
-        let label = self.programs.iter().find_map(|p| p.label_of(ranks));
-        format!("{}{}", self.plain(ranks), label.map_or(String::new(), |label| format!(" ({label})")))
+        let label = self.shared(ranks).map_or(String::new(), |label| format!(" ({label})"));
+        format!("{}{label}", self.plain(ranks))
+    }
+
+    /// The coordinates that they share: [`Coordinates::label_of`].
+    pub(crate) fn shared(&self, ranks: &[u32]) -> Option<String> {
+        self.programs.iter().find_map(|p| p.label_of(ranks))
+    }
+
+    /// Where the ranks are in the mesh; `None` for a job of several programs.
+    pub(crate) fn only_program(&self) -> Option<&Coordinates> {
+        self.programs.first().filter(|_| self.roles.is_empty())
     }
 
     /// For a column of a table: `0-2, 4`, or `actor 0-3, rollout 1`.

@@ -20,6 +20,9 @@ impl Atom {
     }
 }
 
+/// Dimensions whose combinations [`Coordinates::places`] tries.
+const MOST_DIMENSIONS: usize = 6;
+
 /// The finest division of the ranks of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coordinates {
@@ -72,5 +75,23 @@ impl Coordinates {
             shared.iter().rev().filter_map(|a| Some(format!("{} {}", a.name()?, a.coordinate(*first))));
         let text = named.collect::<Vec<_>>().join(", ");
         (is_whole && !text.is_empty()).then_some(text)
+    }
+
+    /// Ways to divide the ranks by none, one or several named dimensions into at most `limit` places of
+    /// several ranks; the fewest places first. Each gives the coordinates of a rank's place. A program of
+    /// one dimension has none.
+    pub(crate) fn places(&self, limit: usize) -> Vec<impl Fn(u32) -> Vec<u32>> {
+        let named: Vec<&Atom> = self.atoms.iter().filter(|a| a.name().is_some()).collect();
+        let chosen = |mask: u32| named.iter().enumerate().filter(move |(i, _)| mask >> i & 1 == 1);
+        let count = |mask: u32| chosen(mask).map(|(_, a)| a.size as usize).product::<usize>();
+        let most = if self.atoms.len() < 2 { 0 } else { limit.min(self.size as usize / 2) };
+        let all_masks = 0..1 << named.len().min(MOST_DIMENSIONS);
+        let mut masks: Vec<u32> = all_masks.filter(|mask| count(*mask) <= most).collect();
+        masks.sort_by_key(|mask| (count(*mask), mask.count_ones()));
+        let place = |mask: u32| {
+            let of: Vec<Atom> = chosen(mask).map(|(_, a)| (*a).clone()).collect();
+            move |rank: u32| of.iter().filter_map(|a| self.along_atom(rank, a)).collect()
+        };
+        masks.into_iter().map(place).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Which pipelines the page draws, where a job has many: the one with the largest bubble, the one in the middle
-//! of all, and then those with the next largest.
+//! Which pipelines the page draws, where a job has many: the one with the largest bubble, the one in the
+//! middle of all, and then those with the next largest.
 
 use crate::output::html::listed::RowKeys;
 use crate::results::{Results, ResultsError, columns};
