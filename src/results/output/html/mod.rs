@@ -18,6 +18,7 @@ mod breakdown;
 mod causes;
 mod detailed;
 mod entries;
+mod experts;
 mod flame;
 mod grid;
 mod heat;

@@ -8,8 +8,8 @@
 use crate::output::html::entries::{SectionEntry, made, table};
 use crate::output::html::listed::{Keep, Listed};
 use crate::output::html::{
-    across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview,
-    pipelines, time, timeline,
+    across, breakdown, causes, experts, flame, idle, iterations, kernels, lines, memory, modules, names,
+    overview, pipelines, time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
@@ -288,7 +288,9 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         about: "Expert time of the ranks between the two exchanges of a layer, and the tokens that they get: \
             more tokens at an equal time per token are an imbalance, more time at equal tokens a slow rank.",
         topics: &["experts"],
+        make: Some(|of, texts| experts::section(of.results, texts)),
         grids: &[
+            made("loads", "", &[]),
             table(
                 "layers",
                 "layers by step",
