@@ -15,12 +15,15 @@ const cellOf = (row) => ({
   nic: [row("host"), row("rail")], host: [row("host"), HOST], nvl: [row("host"), INSIDE], rail: [SWITCH, row("rail")],
 })[row("kind")];
 
+/** Whether a place has a value: what others show alike has none of its own, unless it is slow. */
+const isKnown = (row) => row("visible") === "alone" || row("verdict") !== null;
+
 export function fabricSection(f) {
   const { places } = f.grids;
   const placed = places.list().filter((row) => cellOf(row) && !cellOf(row).includes(null));
   const of = (name) => [...new Set(placed.map((row) => row(name)))].filter((v) => v !== null).sort(names.compare);
   const [rows, columns] = [[SWITCH, ...of("host")], [HOST, INSIDE, ...of("rail")]];
-  if (placed.length > 0) {
+  if (placed.some(isKnown)) {
     addChart(f.body, () => map(places, placed, rows, columns));
     f.note("Outlined: slow places. Several of one set cannot be told apart: one of them, or what they share, is slow.");
   }
@@ -32,8 +35,6 @@ function map(grid, placed, rows, columns) {
     if (row === SWITCH) return `rail ${column}`;
     return [HOST, INSIDE].includes(column) ? `${row}, ${column}` : `${row}, NIC of rail ${column}`;
   };
-  // what others show alike has no value of its own, unless it is slow
-  const isKnown = (row) => row("visible") === "alone" || row("verdict") !== null;
   const cells = placed.map((row) => {
     const label = rowLabel(grid, row, nameOf(cellOf(row)), TOLD);
     return [...cellOf(row), isKnown(row) ? row("factor") : null, label];
