@@ -89,7 +89,9 @@ table! {
     /// One row per change of a pipeline that was replayed, with the medians of its chunks by stage and kind.
     pub struct PipelineWhatIf, PipelineChangeRow = "pipeline_what_if" by "pipeline, position" {
         pipeline: u32, "", "number of the pipeline";
-        change: Text, "", "what changes";
+        change: Text, "",
+            "what changes: equal stages, move work of the longest stage, shorten the longest stage, \
+             micro-batches, stages per rank";
         value: Text, "", "to what";
         replay_ns: i64, "ns", "time of the changed pipeline in the replay, without transfers and lag";
         gain_ns: Option<i64>, "ns", "what a step saves; null if it has another number of micro-batches";
