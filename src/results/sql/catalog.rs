@@ -87,6 +87,9 @@ pub const QUERIES: &[Query] = queries![
     "unmatched_collectives",
     "late_ranks",
     "late_causes",
+    "pipeline_bubbles",
+    "hot_experts",
+    "slow_places",
     "fixes",
 ];
 

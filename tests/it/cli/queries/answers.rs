@@ -90,6 +90,18 @@ fn pageable_copies_are_two_a_step_in_the_sample_that_has_them() {
 }
 
 #[test]
+fn bubbles_and_hot_experts_are_those_of_the_simulated_jobs() {
+    let bubbles = named("gpu_pp4", "pipeline_bubbles");
+    let parts = ["bubble_ns", "schedule_ns", "imbalance_ns", "jitter_ns", "transfer_ns", "lag_ns"];
+    let found = parts.map(|part| bubbles.value(part, 0).as_i64().expect("ns"));
+    assert_eq!(found, [13_855_000, 9_675_000, 3_825_000, 0, 325_000, 30_000]);
+    let experts = named("gpu_ep4", "hot_experts");
+    assert_eq!(experts.len(), 30, "3 layers in 10 steps");
+    assert!((0..30).all(|row| experts.value("hot_rank", row) == 2));
+    assert_eq!(experts.value("excess_ns", 0), 476_400);
+}
+
+#[test]
 fn the_planted_kernel_is_the_one_that_differs_between_ranks() {
     let answer = named("gpu_ddp8", "kernels_that_differ");
     assert!(answer.value("name", 0).as_str().is_some_and(|n| n.starts_with("slow_gemm_kernel")));

@@ -52,8 +52,10 @@ fn every_header_is_complete_and_names_the_tables_that_are_read() {
 
 /// Numbers without a unit: ids, lines of files, counts, lengths of sequences.
 fn is_plain(name: &str) -> bool {
-    let plain =
-        ["rank", "step", "label", "device", "stream", "count", "length", "size", "ratio", "waves", "line"];
+    let plain = [
+        "rank", "step", "label", "device", "stream", "count", "length", "size", "ratio", "waves", "line",
+        "pipeline", "position", "rail",
+    ];
     plain.iter().any(|p| name == *p || name.ends_with(&format!("_{p}")))
 }
 
