@@ -88,6 +88,13 @@ async def others(session):
     for source in ("cpu_single", "gpu_counters"):
         first = (await answer(session, "verdict", source=source))["lines"][0]
         assert first.startswith("No single fix saves 2 %"), first
+    piped = await answer(session, "verdict", source="gpu_pp4")
+    assert piped["lines"][0].startswith("Pipeline 1F1B, 4 stages x 8 micro-batches: bubble 34.9 %") and piped["mesh"], piped
+    for source, query, column, value in [
+        ("gpu_pp4", "pipeline_bubbles", "imbalance_ns", 3_825_000), ("gpu_ep4", "hot_experts", "hot_rank", 2),
+    ]:
+        found = await answer(session, "sql", source=source, statement=query)
+        assert found["rows"][0][[c["name"] for c in found["columns"]].index(column)] == value, found
     compared = await answer(session, "compare", base="gpu_ddp8", test="gpu_single")
     assert compared["causes"][0]["state"] == "gone", compared
 
@@ -166,7 +173,7 @@ async def questions_of(hta, arguments, environment, every):
 
 
 async def check(hta, moto):
-    names = ["gpu_ddp8", "gpu_single", "gloo_ddp4", "cpu_single", "serving", "gpu_counters"]
+    names = ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gloo_ddp4", "cpu_single", "serving", "gpu_counters"]
     paths = [str(SAMPLES / n) for n in names] + [str(SAMPLES.parent.parent / "tests/broken/one_rank_cut")]
     await questions_of(hta, paths, None, (eight_ranks, others, refusals))
     with store(moto, hta) as (environment, endpoint):

@@ -31,6 +31,9 @@ pub struct ToldVerdict {
     causes: Vec<Brief>,
     /// Ranks that were read, e.g. 0-7
     ranks: String,
+    /// Dimensions of parallelism, outermost first, e.g. dp 16, pp 8, tp 8; the table `rank_places` has the
+    /// place of each rank in them
+    mesh: Vec<String>,
     rank_count: Option<u64>,
     world_size: Option<u64>,
     device_count: Option<u64>,
@@ -123,6 +126,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
         headline: verdict.get("headline").and_then(Value::as_str).map(|l| clip(l, SENTENCE)),
         causes: causes.collect(),
         ranks: clip(text(&summary, "ranks"), 60),
+        mesh: mesh(call, &source, &folder).await,
         rank_count: summary.get("rank_count").and_then(Value::as_u64),
         world_size: summary.get("world_size").and_then(Value::as_u64),
         device_count: totals.get("device_count").and_then(Value::as_u64),
@@ -143,6 +147,9 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
     let head = answer.headline.iter();
     let mut text = head.chain(&answer.lines).map(|l| visible::line(l)).collect::<Vec<_>>().join("\n");
     let ids: Vec<_> = answer.causes.iter().map(|c| visible::line(&c.finding_id)).collect();
+    if !answer.mesh.is_empty() {
+        text.push_str(&format!("\nmesh: {}", answer.mesh.join(", ")));
+    }
     if !ids.is_empty() {
         text.push_str(&format!("\nfindings: {}", ids.join(", ")));
     }
@@ -167,6 +174,16 @@ fn graded(summary: &Value) -> Vec<Graded> {
     }
     out.truncate(MOST_REASONS);
     out
+}
+
+/// The dimensions of the job; none in results of before there were any.
+async fn mesh(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> Vec<String> {
+    let sql = "SELECT DISTINCT dimension, size, stride FROM mesh WHERE dimension IS NOT NULL AND stride > 0 \
+               AND size > 1 ORDER BY stride DESC, dimension";
+    let rows = call.rows(source, folder, sql, 2 * MOST).await.unwrap_or_default();
+    let named =
+        |i| format!("{} {}", visible::line(&clip(rows.text(i, "dimension"), 20)), rows.get(i, "size"));
+    (0..rows.len()).map(named).collect()
 }
 
 /// The reason for which a source has no diagnosis, if it has none.
