@@ -30,6 +30,7 @@ mod nameless;
 mod origin;
 mod part;
 mod peers;
+pub(crate) mod pipeline_places;
 pub(crate) mod rank_words;
 mod ready;
 pub(crate) mod replay;

@@ -9,8 +9,9 @@
 //!
 //! The difference between the arrivals at the two ends of a message does not show who is slow. So the local
 //! time before each send and receive is compared with that of the same stage in other pipelines: the same
-//! position in a group of the same size, at the same place in the same sequence of kinds and sizes. Without
-//! replicas nothing is judged.
+//! position among as many ranks that exchange messages, at the same place in the same sequence of kinds and
+//! sizes. The groups are not asked: a pipeline may use one for each pair of stages, and the first of a pair
+//! is another stage in each. Without replicas nothing is judged.
 //!
 //! The gain of repairing a rank in a step is limited to the sum of its excess local times, and to how much
 //! later its pipeline ends than the others: from the start of the step to its last message, on each rank's
@@ -20,6 +21,7 @@ use crate::job::chain::{Chain, Lateness, StepKey};
 use crate::job::delay::{LocalTime, lateness, median_of_others, step_of};
 use crate::job::joined::Job;
 use crate::job::matching::Member;
+use crate::job::pipeline_places::{PipelinePlace, PipelinePlaces};
 use crate::job::window::{LocalWindow, Windows};
 use hta_base::units::Ns;
 use hta_trace::collective::CollectiveKind;
@@ -28,18 +30,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Kinds and sizes of the messages of one rank in one step, in order.
 type MessageSequence = Vec<(CollectiveKind, Option<i64>)>;
 
-/// One rank's messages in one step of one group.
+/// One rank's messages in one step.
 struct StepMessages {
     part: u32,
-    group: u32,
+    place: PipelinePlace,
     step: Option<StepKey>,
     sequence: MessageSequence,
     /// Calls, each with one of its instances.
     calls: Vec<(u32, u32)>,
 }
 
-/// Identifies the replicas of one stage in one step: role of the program, size of the group, position in it,
-/// step, and the sequence of messages.
+/// Identifies the replicas of one stage in one step: role of the program, number of ranks of the pipeline,
+/// position among them, step, and the sequence of messages.
 type Stage<'j> = (Option<&'j str>, usize, usize, Option<StepKey>, MessageSequence);
 
 /// A chain for each place of each rank that has replicas; the parts in `without` are ignored.
@@ -48,10 +50,8 @@ pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u3
     let ends = pipeline_ends(job, &all);
     let mut stages: BTreeMap<Stage, Vec<&StepMessages>> = BTreeMap::new();
     for m in &all {
-        let members = job.matched.groups.get(m.group as usize).and_then(|g| g.members.as_ref());
-        let (rank, role) = (job.parts[m.part as usize].rank, job.parts[m.part as usize].role_name());
-        let Some(position) = members.and_then(|list| list.iter().position(|r| r == rank)) else { continue };
-        let size = members.map_or(0, |list| list.len());
+        let role = job.parts[m.part as usize].role_name();
+        let PipelinePlace { size, position, .. } = m.place;
         stages.entry((role, size, position, m.step, m.sequence.clone())).or_default().push(m);
     }
     let mut out = Vec::new();
@@ -62,37 +62,40 @@ pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u3
     out
 }
 
-/// All matched messages by rank, group and step.
+/// All matched messages by rank and step, as they were submitted.
 fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<StepMessages> {
-    let mut by: BTreeMap<(u32, u32, Option<StepKey>), BTreeMap<u32, u32>> = BTreeMap::new();
+    let places = PipelinePlaces::of(job);
+    let mut by: BTreeMap<(u32, Option<StepKey>), BTreeMap<u32, u32>> = BTreeMap::new();
     for (id, i) in
         job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1 && i.kind.is_point_to_point())
     {
         for m in job.members(i).iter().filter(|m| !without.contains(&m.part)) {
-            by.entry((m.part, i.group, step_of(job, *m))).or_default().entry(m.call).or_insert(id as u32);
+            by.entry((m.part, step_of(job, *m))).or_default().entry(m.call).or_insert(id as u32);
         }
     }
-    let list = |((part, group, step), calls): ((u32, u32, Option<StepKey>), BTreeMap<u32, u32>)| {
+    let list = |((part, step), calls): ((u32, Option<StepKey>), BTreeMap<u32, u32>)| {
         let mut calls: Vec<(u32, u32)> = calls.into_iter().collect();
-        calls.sort_by_key(|(call, _)| (job.ready(Member { part, call: *call }), *call));
+        calls.sort_by_key(|(call, _)| (job.call(Member { part, call: *call }).submit, *call));
         let kind = |(call, _): &(u32, u32)| {
             let c = job.call(Member { part, call: *call });
             (c.shape.kind, c.shape.bytes)
         };
-        StepMessages { part, group, step, sequence: calls.iter().map(kind).collect(), calls }
+        let place = places.get(part)?;
+        Some(StepMessages { part, place, step, sequence: calls.iter().map(kind).collect(), calls })
     };
-    by.into_iter().map(list).collect()
+    by.into_iter().filter_map(list).collect()
 }
 
-/// By group and step: time from the start of the step to the last end of a message, the longest of its ranks.
-fn pipeline_ends(job: &Job, all: &[StepMessages]) -> BTreeMap<(u32, Option<StepKey>), Ns> {
-    let mut out: BTreeMap<(u32, Option<StepKey>), Ns> = BTreeMap::new();
+/// By pipeline and step: time from the start of the step to the last end of a message, the longest of its
+/// ranks.
+fn pipeline_ends(job: &Job, all: &[StepMessages]) -> BTreeMap<(usize, Option<StepKey>), Ns> {
+    let mut out: BTreeMap<(usize, Option<StepKey>), Ns> = BTreeMap::new();
     for m in all {
         let p = &job.parts[m.part as usize];
         let calls = || m.calls.iter().filter_map(|(call, _)| p.calls.calls.get(*call as usize));
         let start = calls().find_map(|c| p.step_of(c)).map_or(p.capture.start, |s| s.window.start);
         let end = calls().map(|c| c.released).max().unwrap_or(start);
-        let slot = out.entry((m.group, m.step)).or_default();
+        let slot = out.entry((m.place.pipeline, m.step)).or_default();
         *slot = (*slot).max(end - start);
     }
     out
@@ -104,7 +107,7 @@ fn compare(
     windows: &Windows,
     step: Option<StepKey>,
     replicas: &[&StepMessages],
-    ends: &BTreeMap<(u32, Option<StepKey>), Ns>,
+    ends: &BTreeMap<(usize, Option<StepKey>), Ns>,
     out: &mut Vec<Chain>,
 ) {
     // For each part, its places with their lateness.
@@ -126,7 +129,7 @@ fn compare(
         let locals: Vec<LocalTime> = of_place.iter().map(|(_, (m, w))| LocalTime::new(job, *m, w)).collect();
         lateness(&locals, |late| of_part.entry(late.member.part).or_default().push((place, late)));
     }
-    let end = |m: &StepMessages| ends.get(&(m.group, step)).copied().unwrap_or(0);
+    let end = |m: &StepMessages| ends.get(&(m.place.pipeline, step)).copied().unwrap_or(0);
     let mut all_ends: Vec<Ns> = replicas.iter().map(|m| end(m)).collect();
     all_ends.sort_unstable();
     for m in replicas {
@@ -143,7 +146,9 @@ fn compare(
             left -= gain;
             weight -= i128::from(late.excess());
             let ready = job.aligned(m.part, job.ready(late.member));
-            out.push(Chain::of_one(m.group, step, m.calls[place].1, late, gain as Ns, ready));
+            let instance = m.calls[place].1;
+            let group = job.instances()[instance as usize].group;
+            out.push(Chain::of_one(group, step, instance, late, gain as Ns, ready));
         }
     }
 }

@@ -10,6 +10,7 @@
 //! Ranks whose messages go on in the same direction backward (a ring of attention) are none.
 
 use crate::facts::chunks::{ChunkKind, PipelineChunk};
+use crate::job::pipeline_places::linked;
 use crate::job::{Job, RankSummary};
 use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,21 +103,6 @@ impl HandedOn {
         *direction.entry(pair).or_default() += 1;
     }
 
-    /// Sets of ranks that exchange messages, each in order of rank.
-    fn components(&self) -> Vec<Vec<u32>> {
-        let mut of: BTreeMap<u32, u32> = BTreeMap::new();
-        for (a, b) in &self.pairs {
-            let (x, y) = (of.get(a).copied().unwrap_or(*a), of.get(b).copied().unwrap_or(*b));
-            let (low, high) = (x.min(y), x.max(y));
-            of.insert(*a, low);
-            of.insert(*b, low);
-            of.values_mut().filter(|c| **c == high).for_each(|c| *c = low);
-        }
-        let mut out: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        of.into_iter().for_each(|(rank, of)| out.entry(of).or_default().push(rank));
-        out.into_values().collect()
-    }
-
     /// The rank to which most forward results of a rank go.
     fn next(&self, rank: u32) -> Option<u32> {
         let to = self.forward.range((rank, 0)..=(rank, u32::MAX));
@@ -141,7 +127,7 @@ impl HandedOn {
 pub(crate) fn chains(job: &Job) -> Vec<StageChain> {
     let handed = HandedOn::of(job);
     let mut out: Vec<StageChain> =
-        handed.components().into_iter().filter_map(|ranks| chain(job, &handed, &ranks)).collect();
+        linked(&handed.pairs).into_iter().filter_map(|ranks| chain(job, &handed, &ranks)).collect();
     out.sort_by_key(|c| c.ranks.first().map(|r| r.rank));
     out
 }

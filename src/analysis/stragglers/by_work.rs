@@ -16,6 +16,7 @@
 
 use crate::api::Options;
 use crate::job::delay::StepKey;
+use crate::job::pipeline_places::PipelinePlaces;
 use crate::job::replay::ReplayedJob;
 use crate::job::{Job, RankSummary, median};
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
@@ -80,34 +81,24 @@ fn find(job: &Job, options: &Options, judged: &Judgement, replayed: &ReplayedJob
 /// By part: its balance in each step. Ranks without peers have none.
 fn balances(job: &Job, replayed: &ReplayedJob, steps: &[StepKey]) -> BTreeMap<u32, Vec<Ns>> {
     let replay = &replayed.replay;
+    let places = PipelinePlaces::of(job);
     // By step and part: its calls, and the sum of its local times.
-    type Calls = Vec<(&'static str, Option<i64>, Option<usize>)>;
+    type Calls = Vec<(&'static str, Option<i64>)>;
     let mut work: BTreeMap<(usize, u32), (Calls, Ns)> = BTreeMap::new();
     for i in 0..replay.len() {
         let Some(s) = replay.step(i).and_then(|k| steps.binary_search(&k).ok()) else { continue };
         let (calls, sum) = work.entry((s, replay.part(i))).or_default();
         let c = job.call(replay.member(i));
-        // In a pipeline stages differ by what they work.
-        let place = c
-            .shape
-            .kind
-            .is_point_to_point()
-            .then(|| place_in_group(job, replay.part(i), c.shape.group))
-            .flatten();
-        calls.push((
-            c.shape.kind.name(),
-            c.shape.bytes.filter(|_| c.shape.kind != CollectiveKind::AllToAll),
-            place,
-        ));
+        calls.push((c.shape.kind.name(), c.shape.bytes.filter(|_| c.shape.kind != CollectiveKind::AllToAll)));
         *sum += replay.local(i);
     }
-    // Peers are of one role.
-    type PeerKey<'j> = (usize, Option<&'j str>, Calls);
+    // Peers are of one role, and of one stage: stages differ by what they work.
+    type PeerKey<'j> = (usize, Option<&'j str>, Option<(usize, usize)>, Calls);
     let mut alike: BTreeMap<PeerKey, Vec<(u32, Ns)>> = BTreeMap::new();
     for ((s, part), (mut calls, sum)) in work {
         calls.sort_unstable();
         let role = job.parts.get(part as usize).and_then(RankSummary::role_name);
-        alike.entry((s, role, calls)).or_default().push((part, sum));
+        alike.entry((s, role, places.stage(part), calls)).or_default().push((part, sum));
     }
     let mut out: BTreeMap<u32, Vec<Ns>> = BTreeMap::new();
     for ((s, ..), peers) in alike.iter().filter(|(_, peers)| peers.len() >= PEERS) {
@@ -118,12 +109,6 @@ fn balances(job: &Job, replayed: &ReplayedJob, steps: &[StepKey]) -> BTreeMap<u3
         }
     }
     out
-}
-
-/// The place of a part among the members of its group.
-fn place_in_group(job: &Job, part: u32, local: u32) -> Option<usize> {
-    let group = job.matched.groups.get(job.matched.group_of(part, local)? as usize)?;
-    group.uses.iter().position(|(p, _)| *p == part)
 }
 
 /// Whether these parts are the members of one process group, or all parts of one host.

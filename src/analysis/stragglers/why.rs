@@ -44,15 +44,18 @@ pub(crate) fn explain(job: &Job, judged: &Judgement, chains: &JobChains) -> Vec<
     out
 }
 
-/// Replaces the differences of stragglers whose kernels are slower, and of those that no chain shows, by
-/// those of all their work: one call has too few kernels to tell a slow device from a slow kernel.
+/// Replaces the differences of stragglers whose kernels are slower or others, and of those that no chain
+/// shows, by those of all their work: one call has too few kernels to tell a slow device from a slow kernel,
+/// and a rank for which all others wait seldom meets them, so that its local times hold more kernels.
 pub(crate) fn of_all_work(
     job: &Job,
     judged: &Judgement,
     replayed: &ReplayedJob,
     why: &mut Vec<StepDifferences>,
 ) {
-    let is_of_kernels = |c: DelayCause| matches!(c, DelayCause::SlowKernel | DelayCause::SlowDevice);
+    let is_of_kernels = |c: DelayCause| {
+        matches!(c, DelayCause::SlowKernel | DelayCause::SlowDevice | DelayCause::OtherKernels)
+    };
     let is_short = |s: &&Straggler| {
         let (causes, total) = reasons(s, why);
         let explained: Ns = causes.iter().map(|c| c.delta()).filter(|d| *d > 0).sum();

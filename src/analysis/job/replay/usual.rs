@@ -1,5 +1,6 @@
 //! The usual times of a replay's nodes: those of their peers.
 
+use crate::job::pipeline_places::PipelinePlaces;
 use crate::job::replay::nodes::{Base, HostBase, NodeEvent};
 use crate::job::replay::{NodeTimes, Replay};
 use crate::job::{Job, Member, TimeUse, median};
@@ -106,8 +107,8 @@ impl Replay {
     }
 
     /// What makes nodes peers: the collective, if most ranks of the job take part in it; or else their place
-    /// in the step, and kind and size of their call; and what they follow. With each the coarser key without
-    /// the latter: a rank that is always last waits for no end.
+    /// in the step and in a pipeline, kind and size of their call; and what they follow. With each the
+    /// coarser key without the latter: a rank that is always last waits for no end.
     pub(super) fn keys_of(&self, job: &Job) -> Vec<PeerKeys> {
         // In an all-to-all, sizes differ between ranks by nature.
         let kind = |m: Member| {
@@ -121,6 +122,7 @@ impl Replay {
             job.instances().get(instance as usize).filter(|i| i.len() > 1).map(|i| (instance, i))
         };
         let parts = job.parts.len();
+        let stages = PipelinePlaces::of(job);
         let mut place: HashMap<(Option<u32>, bool), u32> = HashMap::new();
         let mut known: HashMap<_, u32> = HashMap::new();
         // Intern the keys: there are few kinds of segments, but as many nodes as calls.
@@ -134,8 +136,9 @@ impl Replay {
                     .map(|(id, _)| id);
                 let at = place.entry((n.step, of_instance.is_some())).or_default();
                 let own = match of_most {
-                    Some(id) => (Some(id), 0, true),
-                    None => (None, *at, of_instance.is_some()),
+                    Some(id) => (Some(id), 0, true, None),
+                    // Stages of a pipeline differ by what they work.
+                    None => (None, *at, of_instance.is_some(), stages.stage(n.member.part)),
                 };
                 let before = match n.base {
                     Base::End(b) => Some((true, kind(self.nodes[b as usize].member))),

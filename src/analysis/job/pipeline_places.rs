@@ -1,0 +1,89 @@
+//! Where ranks are in pipelines, by the messages that they exchange, directly or by way of others. The groups
+//! are not asked: a pipeline may use one for each pair of stages, and the first of a pair is another stage in
+//! each.
+
+use crate::job::Job;
+use hta_trace::collective::{CollectiveKind, Message};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Where a rank is among those that exchange messages with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PipelinePlace {
+    pub(crate) pipeline: usize,
+    /// Number of ranks of the pipeline, and (next field) place among them.
+    pub(crate) size: usize,
+    pub(crate) position: usize,
+    /// Whether each of its ranks exchanges messages with at most two others, in both directions: stages hand
+    /// results on and get gradients back. Ranks of a ring or a star are alike, whatever their position.
+    has_stages: bool,
+}
+
+/// The places of all ranks, by part; `None` for a rank without messages.
+pub(crate) struct PipelinePlaces(Vec<Option<PipelinePlace>>);
+
+impl PipelinePlaces {
+    pub(crate) fn of(job: &Job) -> Arc<Self> {
+        job.shared(|job| {
+            let pairs = messages(job);
+            let mut places = vec![None; job.parts.len()];
+            for (pipeline, ranks) in linked(&pairs).into_iter().enumerate() {
+                let to = |rank: &u32| pairs.range((*rank, 0)..=(*rank, u32::MAX)).map(|(_, to)| *to);
+                let is_stage =
+                    |rank: &u32| to(rank).count() <= 2 && to(rank).all(|to| pairs.contains(&(to, *rank)));
+                let has_stages = ranks.iter().all(is_stage);
+                for (position, rank) in ranks.iter().enumerate() {
+                    let part = job.parts.binary_search_by_key(rank, |p| p.rank).ok();
+                    if let Some(place) = part.and_then(|part| places.get_mut(part)) {
+                        *place = Some(PipelinePlace { pipeline, size: ranks.len(), position, has_stages });
+                    }
+                }
+            }
+            Self(places)
+        })
+    }
+
+    pub(crate) fn get(&self, part: u32) -> Option<PipelinePlace> {
+        self.0.get(part as usize).copied().flatten()
+    }
+
+    /// The stage of a rank, which other pipelines of the job may have too: their size, and its position.
+    pub(crate) fn stage(&self, part: u32) -> Option<(usize, usize)> {
+        self.get(part).filter(|p| p.has_stages).map(|p| (p.size, p.position))
+    }
+}
+
+/// Sender and receiver of all messages, where they are recorded or matched.
+fn messages(job: &Job) -> BTreeSet<(u32, u32)> {
+    let mut pairs: BTreeSet<(u32, u32)> = BTreeSet::new();
+    for p in &job.parts {
+        let is_message = |e: &&Message| {
+            p.calls.calls.get(e.call as usize).is_some_and(|c| c.shape.kind.is_point_to_point())
+        };
+        pairs.extend(p.calls.edges.iter().filter(is_message).map(|e| (e.src, e.dst)));
+    }
+    for i in job.instances().iter().filter(|i| i.len() == 2 && i.kind.is_point_to_point()) {
+        let rank = |is_sender: bool| {
+            let kind = if is_sender { CollectiveKind::Send } else { CollectiveKind::Recv };
+            let found = job.members(i).iter().find(|m| job.call(**m).shape.kind == kind)?;
+            Some(job.parts[found.part as usize].rank)
+        };
+        pairs.extend(rank(true).zip(rank(false)));
+    }
+    pairs
+}
+
+/// The sets that pairs make, each in order, by their first member.
+pub(crate) fn linked(pairs: &BTreeSet<(u32, u32)>) -> Vec<Vec<u32>> {
+    let mut of: BTreeMap<u32, u32> = BTreeMap::new();
+    for (a, b) in pairs {
+        let (x, y) = (of.get(a).copied().unwrap_or(*a), of.get(b).copied().unwrap_or(*b));
+        let (low, high) = (x.min(y), x.max(y));
+        of.insert(*a, low);
+        of.insert(*b, low);
+        of.values_mut().filter(|c| **c == high).for_each(|c| *c = low);
+    }
+    let mut out: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    of.into_iter().for_each(|(member, of)| out.entry(of).or_default().push(member));
+    out.into_values().collect()
+}
