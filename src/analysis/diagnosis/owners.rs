@@ -1,7 +1,7 @@
 //! Assigns every piece of lost time to a cause.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, TimePart};
+use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart};
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::rule::CauseFamily;
@@ -189,14 +189,14 @@ fn assign_waits(
         }
         // Shares of the waiting, by owner.
         let mut owners: BTreeMap<CauseKey, Ns> = BTreeMap::new();
+        let idles = StepIdles::of(step);
         for (part, ns) in charged {
             match late.of(*part, step.key) {
                 Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
                 None if late.is_by_tokens(*part, step.key) => {}
                 None => {
                     let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
-                    let others = step.cells.len().saturating_sub(1) as Ns;
-                    for (key, share) in of_late_rank(cells, *ns, others) {
+                    for (key, share) in of_late_rank(cells, *ns, &idles) {
                         *owners.entry(key).or_default() += share;
                     }
                 }
@@ -214,24 +214,72 @@ fn assign_waits(
     }
 }
 
-/// Divides the waiting that a late rank caused in proportion to what its own device idled for. An idle
-/// nanosecond makes each of the others wait for one at most.
-fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others: Ns) -> Vec<(CauseKey, Ns)> {
-    let mut own: BTreeMap<CauseKey, Ns> = BTreeMap::new();
-    let mut idle = 0;
-    for cell in cells {
-        for lost in cell.lost.iter().filter(|l| l.part == TimePart::Idle) {
-            idle += lost.time;
-            if lost.kind != CauseKind::NotExplained {
-                *own.entry((lost.kind, key_of(lost).to_string())).or_default() += lost.time;
-            }
+/// What the devices of a step idled for by cause, ascending, with the sums up to each, ns.
+struct StepIdles {
+    cells: Ns,
+    by_cause: BTreeMap<CauseKey, Vec<(Ns, Ns)>>,
+}
+
+impl StepIdles {
+    fn of(step: &JobStep) -> Self {
+        let mut times: BTreeMap<CauseKey, Vec<Ns>> = BTreeMap::new();
+        for cell in step.cells.values() {
+            idle_of(cell).into_iter().for_each(|(key, ns)| times.entry(key).or_default().push(ns));
         }
+        let summed = |mut times: Vec<Ns>| {
+            times.sort_unstable();
+            let sums = times.iter().scan(0, |sum, ns| {
+                *sum += ns;
+                Some(*sum)
+            });
+            let sums: Vec<Ns> = sums.collect();
+            times.into_iter().zip(sums).collect()
+        };
+        let by_cause = times.into_iter().map(|(key, times)| (key, summed(times))).collect();
+        Self { cells: step.cells.len() as Ns, by_cause }
     }
-    if idle == 0 {
-        return Vec::new();
+
+    /// The longest that the others can have waited while a device idled for a cause, ns: nobody waits for
+    /// what it does itself meanwhile. Pauses do not come at the same time on all ranks.
+    fn most_waited(&self, key: &CauseKey, own: Ns) -> Ns {
+        if key.0.lost().is_some_and(|rule| rule.of_pauses.is_some()) {
+            return own.saturating_mul(self.cells - 1);
+        }
+        let times = self.by_cause.get(key).map_or(&[][..], Vec::as_slice);
+        let below = times.partition_point(|(ns, _)| *ns < own);
+        let of_below = below.checked_sub(1).and_then(|i| times.get(i)).map_or(0, |(_, sum)| *sum);
+        // The devices that did not idle for it are not in the list.
+        let fewer = self.cells - times.len() as Ns + below as Ns;
+        own.saturating_mul(fewer) - of_below
     }
-    let ns = ns.min(idle.saturating_mul(others));
+}
+
+/// What a device idled for, by cause, ns.
+fn idle_of(cell: &CellOfStep) -> BTreeMap<CauseKey, Ns> {
+    let mut out: BTreeMap<CauseKey, Ns> = BTreeMap::new();
+    for lost in cell.lost.iter().filter(|l| l.part == TimePart::Idle) {
+        *out.entry((lost.kind, key_of(lost).to_string())).or_default() += lost.time;
+    }
+    out
+}
+
+/// Divides the waiting that a late rank caused in proportion to what its own device idled for.
+fn of_late_rank<'a>(
+    cells: impl Iterator<Item = &'a CellOfStep>,
+    ns: Ns,
+    idles: &StepIdles,
+) -> Vec<(CauseKey, Ns)> {
+    let mut own: BTreeMap<CauseKey, Ns> = BTreeMap::new();
+    for (key, time) in cells.flat_map(idle_of) {
+        *own.entry(key).or_default() += time;
+    }
+    let idle: Ns = own.values().sum();
+    let share = |time: Ns| (i128::from(ns) * i128::from(time) / i128::from(idle.max(1))) as Ns;
     own.into_iter()
-        .map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns))
+        .filter(|((kind, _), _)| *kind != CauseKind::NotExplained)
+        .map(|(key, time)| {
+            let most = idles.most_waited(&key, time);
+            (key, share(time).min(most))
+        })
         .collect()
 }
