@@ -2,8 +2,10 @@
 
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
-use crate::job::Job;
-use crate::job::exposed::ExposedPiece;
+use crate::fabric::SavedTransfers;
+use crate::job::exposed::{ExposedKind, ExposedPiece};
+use crate::job::{Job, Member};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use std::borrow::Cow;
 
@@ -24,6 +26,36 @@ pub(crate) struct TransferShare {
     pub(crate) time: Ns,
     /// What the cause is about; `None`: the kind of the call.
     pub(crate) key: Option<Cow<'static, str>>,
+}
+
+impl ExposedLane<'_> {
+    /// Takes what a repair saves of transfers, and of the waiting behind them, as far as it is left.
+    pub(crate) fn take(&self, saved: &SavedTransfers, key: &str, left: &[Ns]) -> Vec<TransferShare> {
+        let mut out = Vec::new();
+        // What is left of the waiting of each call.
+        let mut waits: HashMap<u32, Ns> = HashMap::new();
+        for (piece, (p, left)) in self.exposed.iter().zip(left).enumerate() {
+            let Some(call) = p.call else { continue };
+            let time = match p.what {
+                ExposedKind::Transfer => {
+                    let share = saved.share(self.job, Member { part: self.part, call }).unwrap_or(0.0);
+                    (*left as f64 * share) as Ns
+                }
+                ExposedKind::Sync => {
+                    let all = || saved.waits.get(&(self.part, call)).copied().unwrap_or(0);
+                    let rest = waits.entry(call).or_insert_with(all);
+                    let time = (*rest).min(*left);
+                    *rest -= time;
+                    time
+                }
+                ExposedKind::Unmatched => 0,
+            };
+            if time > 0 {
+                out.push(TransferShare { piece, time, key: Some(key.to_string().into()) });
+            }
+        }
+        out
+    }
 }
 
 /// What is known of transfers beyond the time that they take.

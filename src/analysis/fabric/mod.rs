@@ -18,7 +18,7 @@ mod wires;
 mod words;
 
 pub(crate) use found::Fabric;
-pub(crate) use saved::SlowTransfers;
+pub(crate) use saved::{SavedTransfers, SlowTransfers};
 pub(crate) use wires::TransferLink;
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};

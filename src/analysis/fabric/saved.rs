@@ -17,8 +17,14 @@ pub(crate) struct PlaceTransfers {
     /// What is slow, with the numbers.
     pub(crate) slow: SlowPlaces,
     pub(crate) key: String,
+    pub(crate) saved: SavedTransfers,
+}
+
+/// Transfers that take less time if something is repaired, and the waiting behind them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SavedTransfers {
     /// By part and call: how much less its transfer takes, ns.
-    pub(crate) saved: BTreeMap<(u32, u32), Ns>,
+    pub(crate) by_call: BTreeMap<(u32, u32), Ns>,
     /// By part and call: how much less it then waits for others, by replay, ns.
     pub(crate) waits: BTreeMap<(u32, u32), Ns>,
 }
@@ -39,18 +45,14 @@ impl SlowTransfers {
         for slow in slow {
             let links = slow.groups.iter().filter_map(|g| Some(fabric.groups.get(*g as usize)?.link));
             out.links.extend(links.map(|link| (link, out.places.len())));
-            let (saved, waits) = Default::default();
-            out.places.push(PlaceTransfers { key: fabric.key(slow), slow: slow.clone(), saved, waits });
+            let saved = SavedTransfers::default();
+            out.places.push(PlaceTransfers { key: fabric.key(slow), slow: slow.clone(), saved });
         }
         if out.places.is_empty() {
             return out;
         }
         out.find_saved(job, &fabric);
-        if let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable()) {
-            for place in &mut out.places {
-                place.waits = replayed.waits_of_transfers(|m| saved_at(&place.saved, m));
-            }
-        }
+        out.places.iter_mut().for_each(|place| place.saved.find_waits(job));
         out
     }
 
@@ -72,30 +74,37 @@ impl SlowTransfers {
                 let (Some(level), Some(transfer)) = (level, job.transfer_ns(*m)) else { continue };
                 let saved = transfer - (bytes as f64 * level.exp()) as Ns;
                 if saved > 0 {
-                    place.saved.insert((m.part, m.call), saved);
+                    place.saved.by_call.insert((m.part, m.call), saved);
                 }
             }
         }
     }
 }
 
-/// What is saved of the transfer of a call, ns.
-fn saved_at(saved: &BTreeMap<(u32, u32), Ns>, m: Member) -> Ns {
-    saved.get(&(m.part, m.call)).copied().unwrap_or(0)
-}
+impl SavedTransfers {
+    /// How much less a transfer takes, ns.
+    fn of(&self, m: Member) -> Ns {
+        self.by_call.get(&(m.part, m.call)).copied().unwrap_or(0)
+    }
 
-impl PlaceTransfers {
-    /// What the slow transfers of one rank would save together, of the rank for which that is most, ns: no
-    /// step gets shorter by more.
+    pub(crate) fn find_waits(&mut self, job: &Job) {
+        let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable() && !self.by_call.is_empty());
+        if let Some(replayed) = replayed {
+            self.waits = replayed.waits_of_transfers(|m| self.of(m));
+        }
+    }
+
+    /// What is saved of the transfers of one rank, of that for which it is most, ns: no step gets shorter by
+    /// more.
     pub(crate) fn most_of_a_rank(&self) -> Ns {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
-        self.saved.iter().for_each(|((part, _), ns)| *by_part.entry(*part).or_default() += ns);
+        self.by_call.iter().for_each(|((part, _), ns)| *by_part.entry(*part).or_default() += ns);
         by_part.into_values().max().unwrap_or(0)
     }
 
     /// The share of the transfer of a call that it would not take.
     pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
-        let saved = *self.saved.get(&(m.part, m.call))?;
+        let saved = *self.by_call.get(&(m.part, m.call))?;
         job.transfer_ns(m).filter(|ns| *ns > 0).map(|ns| saved as f64 / ns as f64)
     }
 }

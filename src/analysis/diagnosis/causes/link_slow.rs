@@ -7,9 +7,6 @@ use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::fabric::{Fabric, SlowTransfers};
-use crate::job::Member;
-use crate::job::exposed::ExposedKind;
-use hashbrown::HashMap;
 use hta_base::units::{Ns, fmt_ns};
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -32,33 +29,7 @@ pub(super) const RULE: CauseRule = CauseRule {
 
 fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
     let slow = lane.job.shared(SlowTransfers::of);
-    let mut out = Vec::new();
-    for place in &slow.places {
-        // What is left of the waiting of each call.
-        let mut waits: HashMap<u32, Ns> = HashMap::new();
-        for (piece, (p, left)) in lane.exposed.iter().zip(left).enumerate() {
-            let Some(call) = p.call else { continue };
-            let member = Member { part: lane.part, call };
-            let time = match p.what {
-                ExposedKind::Transfer => {
-                    let share = place.share(lane.job, member).unwrap_or(0.0);
-                    (*left as f64 * share) as Ns
-                }
-                ExposedKind::Sync => {
-                    let all = || place.waits.get(&(lane.part, call)).copied().unwrap_or(0);
-                    let rest = waits.entry(call).or_insert_with(all);
-                    let time = (*rest).min(*left);
-                    *rest -= time;
-                    time
-                }
-                ExposedKind::Unmatched => 0,
-            };
-            if time > 0 {
-                out.push(TransferShare { piece, time, key: Some(place.key.clone().into()) });
-            }
-        }
-    }
-    out
+    slow.places.iter().flat_map(|place| lane.take(&place.saved, &place.key, left)).collect()
 }
 
 fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
@@ -66,9 +37,9 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     let slow = context.job.shared(SlowTransfers::of);
     let place = slow.places.iter().find(|p| p.key == key)?;
     let per_step = context.trust.per_step();
-    let gain = context.repairs.of_transfers(&place.saved);
+    let gain = context.repairs.of_transfers(&place.saved.by_call);
     // The replay keeps idle time that may be waiting for these transfers in a way that is not recorded.
-    let most = place.most_of_a_rank();
+    let most = place.saved.most_of_a_rank();
     let is_kept = gain.is_some_and(|gain| gain < most / 2);
     Some(KnownTransfers {
         ranks: fabric.ranks_at(&place.slow),

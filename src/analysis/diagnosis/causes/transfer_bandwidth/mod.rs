@@ -20,7 +20,7 @@ pub(super) const RULE: CauseRule = CauseRule {
                group, kind and size (power of two), of 10 calls or more; or calls of a group below 0.7 of \
                the median of at least 4 groups like it (description, number and distance of members): a \
                link, or the network of the rank in all of them",
-    owns: "F beyond the percentile",
+    owns: "F beyond the percentile; of slow groups also S that a replay at the median has less",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {
         takes,
@@ -37,17 +37,15 @@ const SLOW_GROUPS: &str = "slow groups";
 
 fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
     let slow = lane.job.shared(SlowGroups::of);
-    let mut shares: HashMap<u32, (f64, Option<&'static str>)> = HashMap::new();
-    let mut out = Vec::new();
+    let mut shares: HashMap<u32, f64> = HashMap::new();
+    let mut out = lane.take(&slow.saved, SLOW_GROUPS, left);
     for (piece, (p, left)) in lane.exposed.iter().zip(left).enumerate() {
         let Some(call) = p.call.filter(|_| p.what == ExposedKind::Transfer) else { continue };
         let member = Member { part: lane.part, call };
-        let share = || match slow.share(lane.job, member) {
-            Some(share) => (share, Some(SLOW_GROUPS)),
-            None => (slow.excess_share(lane.job, member), None),
-        };
-        let (share, key) = *shares.entry(call).or_insert_with(share);
-        out.push(TransferShare { piece, time: (*left as f64 * share) as Ns, key: key.map(Into::into) });
+        if slow.saved.share(lane.job, member).is_none() {
+            let share = *shares.entry(call).or_insert_with(|| slow.excess_share(lane.job, member));
+            out.push(TransferShare { piece, time: (*left as f64 * share) as Ns, key: None });
+        }
     }
     out
 }
@@ -56,7 +54,7 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     let slow = (key == SLOW_GROUPS).then(|| context.job.shared(SlowGroups::of))?;
     Some(KnownTransfers {
         ranks: slow.ranks.clone(),
-        gain: context.repairs.of_transfers(&slow.saved),
+        gain: context.repairs.of_transfers(&slow.saved.by_call),
         p_value: None,
         certainty: CauseCertainty::Likely,
         words: slow.words.clone(),

@@ -5,7 +5,7 @@
 //! them alike. They move the same sizes by the same calls, so they should be as fast as each other.
 
 use crate::diagnosis::cause_words::CauseWords;
-use crate::fabric::{SlowTransfers, TransferLink};
+use crate::fabric::{SavedTransfers, SlowTransfers, TransferLink};
 use crate::job::{Job, Member};
 use hta_base::units::Ns;
 use hta_base::wording::counts::capital;
@@ -57,8 +57,8 @@ fn rates(job: &Job) -> BTreeMap<SizeClass, CallRates> {
 /// The slow groups of a job.
 #[derive(Default)]
 pub(crate) struct SlowGroups {
-    /// By part and call: how much less its transfer takes at the rate of the family, ns.
-    pub(crate) saved: BTreeMap<(u32, u32), Ns>,
+    /// What transfers at the rate of the family save.
+    pub(crate) saved: SavedTransfers,
     /// The 90th percentile of the rates of each class, bytes per ns.
     best: BTreeMap<SizeClass, f64>,
     /// Those that the slow groups have in common; or else all their members.
@@ -105,20 +105,14 @@ impl SlowGroups {
                 for (own, m) in *calls {
                     let saved = (job.transfer_ns(*m).unwrap_or(0) as f64 * (1.0 - own / usual)) as Ns;
                     if saved > 0 {
-                        out.saved.insert((m.part, m.call), saved);
+                        out.saved.by_call.insert((m.part, m.call), saved);
                     }
                 }
             }
         }
+        out.saved.find_waits(job);
         out.name(job, &slow);
         out
-    }
-
-    /// Share of a call's transfer that it would not take at the rate of the family.
-    pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
-        let saved = self.saved.get(&(m.part, m.call))?;
-        let transfer = job.transfer_ns(m)?;
-        (transfer > 0).then(|| *saved as f64 / transfer as f64)
     }
 
     /// Share of a slow call's transfer that it would not take at the 90th percentile of its class.
