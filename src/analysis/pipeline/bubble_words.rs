@@ -3,6 +3,7 @@
 use crate::job::Job;
 use crate::pipeline::bubble::ReasonParts;
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
+use crate::pipeline::placed::PlacedRank;
 use crate::pipeline::stages::{LongestStage, StageVerdict, longest_stages};
 use crate::pipeline::what_if::{MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -36,6 +37,9 @@ pub(crate) fn shape_words(s: &PipelineStep) -> String {
 /// What is said of the longest stage.
 pub(crate) fn stage_words(stage: &LongestStage) -> String {
     match stage.verdict {
+        StageVerdict::TooMuchWork if stage.is_of_all => {
+            format!("stage {} of every replica too heavy", stage.stage)
+        }
         StageVerdict::TooMuchWork => format!("stage {} too heavy", stage.stage),
         StageVerdict::SlowRank => format!("stage {} slow on rank {}", stage.stage, stage.rank),
         StageVerdict::CannotTell => format!("stage {} too heavy or its device slow", stage.stage),
@@ -98,10 +102,16 @@ pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
     if gain.is_some() {
         what.push_str(&format!("; equal stages: {}", fmt_pct(ideal)));
     }
+    let heavy = stage.filter(|stage| stage.verdict == StageVerdict::TooMuchWork && gain.is_some());
+    let heavy = heavy.map_or(String::new(), |stage| {
+        let who = job.mesh.named(&ranks_of_stage(pipelines, stage.stage));
+        format!("Stage {} is on {who} and takes {:.2} times as long as usual; ", stage.stage, stage.ratio)
+    });
     let why = match &s.reasons {
         Err(why) => why.words(),
         Ok(_) => format!(
-            "Each rank idles {} of {}{}",
+            "{heavy}{} idles {} of {}{}",
+            if heavy.is_empty() { "Each rank" } else { "each rank" },
             fmt_ns(s.whole.len() - s.busy_mean()),
             fmt_ns(s.whole.len()),
             if pipelines.0.len() > 1 {
@@ -113,6 +123,18 @@ pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
     };
     let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
     Some(ToldBubble { ranks, what, why, action: action(run, s, stage.as_ref(), gain), gain, is_open })
+}
+
+/// The ranks of all pipelines that have a stage, ascending.
+fn ranks_of_stage(pipelines: &Pipelines, stage: u32) -> Vec<u32> {
+    let has = |r: &&PlacedRank| r.chunks.iter().any(|c| c.chunk.first.stage == stage);
+    let of_run = |run: &PipelineRun| -> Vec<u32> {
+        let placed = typical(run).map(|s| &s.placed.ranks);
+        placed.into_iter().flatten().filter(has).map(|r| r.at.rank).collect()
+    };
+    let mut ranks: Vec<u32> = pipelines.0.iter().flat_map(of_run).collect();
+    ranks.sort_unstable();
+    ranks
 }
 
 /// The gain of equal stages over all steps of a pipeline.

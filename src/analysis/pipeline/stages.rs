@@ -37,6 +37,8 @@ pub(crate) struct LongestStage {
     /// To the median of the other stages.
     pub(crate) ratio: f64,
     pub(crate) verdict: StageVerdict,
+    /// Whether there are other pipelines, and it is longer in all of them, too.
+    pub(crate) is_of_all: bool,
 }
 
 /// Sums of the chunks of a stage and kind.
@@ -90,11 +92,11 @@ pub(crate) fn longest_stages(job: &crate::job::Job, pipelines: &Pipelines) -> Ve
         let works = all.get(own)?;
         let (stage, work) = works.iter().max_by_key(|(s, w)| (w.time, std::cmp::Reverse(**s)))?;
         let found = ratio(works, *stage, |w| w.time).filter(|r| *r >= LEAST_RATIO)?;
-        let is_of_all = |other: &BTreeMap<u32, StageWork>| {
+        let is_longer_in = |other: &BTreeMap<u32, StageWork>| {
             ratio(other, *stage, |w| w.time).is_some_and(|r| r - 1.0 >= (found - 1.0) / 2.0)
         };
         let others = || all.iter().enumerate().filter(|(i, w)| *i != own && w.len() == works.len());
-        let alike = others().filter(|(_, w)| is_of_all(w)).count();
+        let alike = others().filter(|(_, w)| is_longer_in(w)).count();
         let has_more = ratio(works, *stage, |w| w.work).is_some_and(|r| r >= LEAST_RATIO);
         let verdict = match (others().count(), has_more) {
             (_, true) => StageVerdict::TooMuchWork,
@@ -103,7 +105,8 @@ pub(crate) fn longest_stages(job: &crate::job::Job, pipelines: &Pipelines) -> Ve
             (_, false) if alike == 0 => StageVerdict::SlowRank,
             _ => StageVerdict::CannotTell,
         };
-        Some(LongestStage { stage: *stage, rank: work.rank, ratio: found, verdict })
+        let is_of_all = alike > 0 && alike == others().count();
+        Some(LongestStage { stage: *stage, rank: work.rank, ratio: found, verdict, is_of_all })
     };
     (0..all.len()).map(longest).collect()
 }

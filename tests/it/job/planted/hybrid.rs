@@ -24,14 +24,18 @@ struct Layout {
     stages: u32,
     data: u32,
     has_experts: bool,
+    /// Whether each two stages that exchange messages have a group of their own.
+    has_pairs: bool,
 }
 
-const LAYOUTS: [Layout; 5] = [
-    Layout { tensor: 1, stages: 1, data: 8, has_experts: false },
-    Layout { tensor: 4, stages: 1, data: 4, has_experts: false },
-    Layout { tensor: 1, stages: 4, data: 4, has_experts: false },
-    Layout { tensor: 2, stages: 2, data: 4, has_experts: false },
-    Layout { tensor: 1, stages: 1, data: 8, has_experts: true },
+const DATA: Layout = Layout { tensor: 1, stages: 1, data: 8, has_experts: false, has_pairs: false };
+const LAYOUTS: [Layout; 6] = [
+    DATA,
+    Layout { tensor: 4, data: 4, ..DATA },
+    Layout { stages: 4, data: 4, ..DATA },
+    Layout { tensor: 2, stages: 2, data: 4, ..DATA },
+    Layout { has_experts: true, ..DATA },
+    Layout { stages: 4, data: 4, has_pairs: true, ..DATA },
 ];
 
 /// What a step costs beyond its computation.
@@ -58,6 +62,8 @@ enum Plant {
     Network(u32, i64),
     /// Messages between the rank and the next stage.
     Link(u32, i64),
+    /// All ranks of a stage.
+    Stage(u32, i64),
 }
 
 impl Layout {
@@ -89,7 +95,11 @@ impl Layout {
         }
         if self.stages > 1 {
             for (replica, t) in all(self.data).flat_map(|r| all(self.tensor).map(move |t| (r, t))) {
-                out.push(Group::new("2", "pp", all(self.stages).map(|s| self.rank(s, replica, t))));
+                let pipeline: Vec<u32> = all(self.stages).map(|s| self.rank(s, replica, t)).collect();
+                let size = if self.has_pairs { 2 } else { pipeline.len() };
+                // Groups that share a rank have other names.
+                let names = ["2", "4", "5"].into_iter().zip(pipeline.windows(size));
+                out.extend(names.map(|(name, of)| Group::new(name, "pp", of.iter().copied())));
             }
         }
         for (stage, t) in all(self.stages).flat_map(|s| all(self.tensor).map(move |t| (s, t))) {
@@ -98,10 +108,10 @@ impl Layout {
         out
     }
 
-    /// Index of a rank's group among those of a job.
-    fn group(self, description: &str, rank: u32) -> usize {
-        let found =
-            self.groups().iter().position(|g| g.description == description && g.ranks.contains(&rank));
+    /// Index of a group with some ranks among those of a job.
+    fn group(self, description: &str, ranks: &[u32]) -> usize {
+        let is_one = |g: &Group| g.description == description && ranks.iter().all(|r| g.ranks.contains(r));
+        let found = self.groups().iter().position(is_one);
         1 + found.unwrap_or_else(|| panic!("{self:?} has no {description}"))
     }
 }
@@ -127,6 +137,7 @@ impl Step {
             Plant::TensorGroup(rank, pct) if rank / self.layout.tensor == self.rank / self.layout.tensor => {
                 pct
             }
+            Plant::Stage(stage, pct) if self.layout.place(self.rank).0 == stage => pct,
             _ => 0,
         };
         let dur = about(us(dur), 3, self.rank, self.draw, self.place);
@@ -137,7 +148,9 @@ impl Step {
     fn transfer(&self, dur: i64, description: &str) -> i64 {
         let dur = us(dur) * self.costs.network / 100;
         match self.plant {
-            Plant::Network(rank, pct) if self.layout.group(description, rank) == self.group(description) => {
+            Plant::Network(rank, pct)
+                if self.layout.group(description, &[rank]) == self.group(description) =>
+            {
                 dur + dur * pct / 100
             }
             _ => dur,
@@ -145,7 +158,7 @@ impl Step {
     }
 
     fn group(&self, description: &str) -> usize {
-        self.layout.group(description, self.rank)
+        self.layout.group(description, &[self.rank])
     }
 
     fn layer(&mut self, names: [&'static str; 2], dur: i64, is_backward: bool) {
@@ -162,7 +175,7 @@ impl Step {
     }
 
     fn message(&mut self, from: u32, to: u32) {
-        let group = self.group("pp");
+        let group = self.layout.group("pp", &[from, to]);
         let (elements, mut transfer) = (400_000, us(60) * self.costs.network / 100);
         match self.plant {
             Plant::Network(rank, pct) if [from, to].contains(&rank) => transfer += transfer * pct / 100,
@@ -329,4 +342,24 @@ fn a_planted_cost_is_the_first_sure_cause_with_its_gain() {
         }
     }
     assert!(missed.is_empty(), "{} of {count} missed: {missed:#?}", missed.len());
+}
+
+/// A stage that is slow in every replica is work to move, not ranks to swap: no pipeline shows the others how
+/// long it should take.
+#[test]
+fn a_slow_stage_of_all_replicas_is_told_as_one_cause_of_the_pipeline() {
+    for layout in LAYOUTS.into_iter().filter(|l| l.stages > 1) {
+        for stage in [0, layout.stages / 2, layout.stages - 1] {
+            let (own, usual) =
+                (job(layout, USUAL, Plant::Stage(stage, 40), 1), job(layout, USUAL, Plant::Nothing, 1));
+            let answer = Recording::full().answer(&own);
+            let what = format!("{layout:?}, stage {stage}");
+            assert_eq!(answer.rows("stragglers").len(), 0, "{what}");
+            let found = causes(&answer);
+            assert_eq!(found[0].text("kind"), "pipeline_bubble", "{what}: {found:?}");
+            let words = format!("stage {stage} of every replica too heavy");
+            assert!(found[0].text("sentence").contains(&words), "{what}: {found:?}");
+            assert!(found[0].int("recoverable_ns") <= gain_of_repair(&own, &usual), "{what}: {found:?}");
+        }
+    }
 }
