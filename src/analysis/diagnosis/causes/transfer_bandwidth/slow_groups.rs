@@ -131,9 +131,7 @@ impl SlowGroups {
         let all: BTreeSet<u32> = slow.iter().flat_map(members).collect();
         let who = match common.as_slice() {
             [a, b] if links.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
-            [one] if links.len() > 1 => {
-                format!("Transfers of all groups with {} are slow", job.words.named(&[*one]))
-            }
+            [one] if links.len() > 1 => format!("Transfers of all groups with rank {one} are slow"),
             _ if links.len() == 1 => "Transfers of one group are slow".to_string(),
             _ => format!("Transfers of {} groups are slow", links.len()),
         };
