@@ -4,6 +4,7 @@
 //! without a description are of one family if they have the same [`GroupFactors`]. Groups of one rank in one
 //! family with the same members are twins, made for two back ends.
 
+use crate::job::counted_groups::{ALL_RANKS, counted};
 use crate::job::part::RankSummary;
 use hta_trace::collective::{LocalGroup, Members};
 use std::collections::BTreeMap;
@@ -56,6 +57,8 @@ pub(crate) fn factors(members: &Members) -> Option<GroupFactors> {
 pub(crate) enum FamilyKey {
     /// Their description.
     Described(String),
+    /// Their place in the order in which an engine makes groups.
+    Counted(&'static str),
     /// Their factors, for want of a description.
     Shaped(GroupFactors),
     /// Their only member list, which is irregular and not described.
@@ -66,8 +69,8 @@ pub(crate) enum FamilyKey {
 #[derive(Debug, Clone)]
 pub(crate) struct GroupFamily {
     pub(crate) key: FamilyKey,
-    /// By part, the rank's own group: its position among the rank's groups.
-    pub(crate) of_part: Vec<Option<u32>>,
+    /// By part, the rank's groups of the family, the first of which is its own: positions among its groups.
+    pub(crate) of_part: Vec<Vec<u32>>,
     /// The member lists, each once, ascending.
     pub(crate) groups: Vec<Members>,
 }
@@ -75,39 +78,35 @@ pub(crate) struct GroupFamily {
 impl GroupFamily {
     /// The rank's own group of the family, with its position among the rank's groups.
     pub(crate) fn own<'a>(&self, parts: &'a [RankSummary], part: usize) -> Option<(u32, &'a Members)> {
-        let local = self.of_part.get(part).copied().flatten()?;
+        let local = *self.of_part.get(part)?.first()?;
         let group = parts.get(part)?.calls.groups.get(local as usize)?;
         Some((local, group.members.as_ref()?))
     }
 
-    /// Whether the description of a group is that of the family.
-    pub(crate) fn describes(&self, group: &LocalGroup) -> bool {
-        match &self.key {
-            FamilyKey::Described(text) => group.desc.as_ref() == Some(text),
-            FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => description(group).is_none(),
-        }
-    }
-
     /// Whether it is the group that torch makes by itself.
     pub(crate) fn is_default(&self) -> bool {
-        matches!(&self.key, FamilyKey::Described(text) if text == "default_pg")
+        match &self.key {
+            FamilyKey::Described(text) => text == "default_pg",
+            FamilyKey::Counted(name) => *name == ALL_RANKS,
+            FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => false,
+        }
     }
-}
-
-/// The description of a group, if it says something.
-pub(crate) fn description(group: &LocalGroup) -> Option<&str> {
-    group.desc.as_deref().filter(|d| !d.is_empty() && *d != "undefined")
 }
 
 /// The groups that a rank knows.
 pub(crate) struct ListedGroups<'a> {
     pub(crate) rank: u32,
     pub(crate) groups: &'a [LocalGroup],
+    /// Names of groups without a description, by position.
+    pub(crate) counted: BTreeMap<u32, &'static str>,
 }
 
 /// The groups of all parts.
 pub(crate) fn listed(parts: &[RankSummary]) -> Vec<ListedGroups<'_>> {
-    parts.iter().map(|p| ListedGroups { rank: p.rank, groups: &p.calls.groups }).collect()
+    parts
+        .iter()
+        .map(|p| ListedGroups { rank: p.rank, groups: &p.calls.groups, counted: counted(p) })
+        .collect()
 }
 
 /// The families of all groups that ranks know with all members, those that torch makes by itself last.
@@ -116,17 +115,18 @@ pub(crate) fn families(ranks: &[ListedGroups]) -> Vec<GroupFamily> {
     for (part, p) in ranks.iter().enumerate() {
         for (local, group) in (0u32..).zip(p.groups) {
             let Some(members) = group.members.as_ref().filter(|m| m.contains(p.rank)) else { continue };
-            let key = match (description(group), factors(members)) {
-                (Some(text), _) => FamilyKey::Described(text.to_string()),
-                (None, Some(factors)) => FamilyKey::Shaped(factors),
-                (None, None) => FamilyKey::Irregular(members.clone()),
+            let key = match (group.description(), p.counted.get(&local), factors(members)) {
+                (Some(text), ..) => FamilyKey::Described(text.to_string()),
+                (None, Some(name), _) => FamilyKey::Counted(name),
+                (None, None, Some(factors)) => FamilyKey::Shaped(factors),
+                (None, None, None) => FamilyKey::Irregular(members.clone()),
             };
             let family = found.entry(key.clone()).or_insert_with(|| GroupFamily {
                 key,
-                of_part: vec![None; ranks.len()],
+                of_part: vec![Vec::new(); ranks.len()],
                 groups: Vec::new(),
             });
-            family.of_part[part].get_or_insert(local);
+            family.of_part[part].push(local);
             if let Err(at) = family.groups.binary_search(members) {
                 family.groups.insert(at, members.clone());
             }

@@ -12,6 +12,7 @@ pub(crate) mod cause;
 mod chain;
 mod clock;
 mod collectives;
+mod counted_groups;
 pub(crate) mod delay;
 pub(crate) mod experts;
 pub(crate) mod exposed;

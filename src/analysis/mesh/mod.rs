@@ -4,13 +4,16 @@ pub mod tables;
 
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::facts::collectives::collectives;
-use crate::job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh};
+use crate::facts::experts::kernel_ranks::KernelRanks;
+use crate::job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh, group_uses};
 use crate::job::{Job, RankSummary};
 pub use crate::mesh::tables::RankPlaces;
 
-use crate::mesh::tables::{MeshDimensions, MeshRow, RankPlaceRow};
+use crate::mesh::tables::{GroupUseRow, GroupUses, MeshDimensions, MeshRow, RankPlaceRow};
 use crate::population::reasons;
+use hta_base::table::schema::Batch;
 use hta_base::wording::ranks::rank_list;
+use hta_trace::collective::ranks::member_list;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -22,7 +25,7 @@ impl Analysis for MeshOf {
             stem: "mesh",
             title: "what the job is: dimensions of parallelism, and the place of each rank in them",
             explain: include_str!("page.md"),
-            tables: &[MeshDimensions::SPEC, RankPlaces::SPEC],
+            tables: &[MeshDimensions::SPEC, RankPlaces::SPEC, GroupUses::SPEC],
             joins_ranks: true,
             takes_steps: false,
             ..About::DEFAULT
@@ -49,7 +52,11 @@ impl Analysis for MeshOf {
             view.notes.extend(notes(mesh));
             view.notes.extend(reasons(partials));
         }
-        Output { tables: vec![dimensions.finish(), places.finish()], views, ..Output::default() }
+        Output {
+            tables: vec![dimensions.finish(), places.finish(), use_table(job)],
+            views,
+            ..Output::default()
+        }
     }
 }
 
@@ -84,7 +91,10 @@ fn push(program: &ProgramMesh, f: &MeshFamily, table: &mut MeshDimensions) {
 }
 
 fn confidence(f: &MeshFamily) -> &'static str {
-    if f.source == DimensionSource::Use { "B" } else { "A" }
+    match f.source {
+        DimensionSource::Count | DimensionSource::Use | DimensionSource::Kernels(_) => "B",
+        _ => "A",
+    }
 }
 
 fn source(f: &MeshFamily) -> &'static str {
@@ -126,6 +136,27 @@ fn push_place(mesh: &Mesh, part: &RankSummary, table: &mut RankPlaces) {
         local_rank: mesh.hosts.local_rank(rank),
         device: part.gpu_device(),
     });
+}
+
+fn use_table(job: &Job) -> Batch {
+    let mut table = GroupUses::default();
+    let uses = group_uses(&job.parts, &job.matched, &job.mesh.hosts);
+    for (index, (group, of)) in (0..).zip(job.matched.groups.iter().zip(uses)) {
+        let family = job.mesh.family_of(index).filter(|f| f.name.is_some());
+        let members = group.members.as_ref().map(member_list);
+        let used_as = Some(of.dimensions.join(" and ")).filter(|text| !text.is_empty());
+        table.push(GroupUseRow {
+            process_group: &group.shown(&job.parts),
+            members: members.as_deref(),
+            dimension: family.and_then(|f| f.name.as_deref()),
+            confidence: family.map(confidence).or(used_as.as_ref().map(|_| "B")),
+            used_as: used_as.as_deref(),
+            calls_forward: of.usage.calls - of.usage.backward,
+            calls_backward: of.usage.backward,
+            size_bytes: of.usage.largest_bytes,
+        });
+    }
+    table.finish()
 }
 
 /// A line for each dimension. Programs of one role have equal lines as a rule, which are shown once.
@@ -173,7 +204,12 @@ fn known_by(f: &MeshFamily) -> String {
         DimensionSource::Option => "--mesh".to_string(),
         DimensionSource::FileNames => "the names of the files".to_string(),
         DimensionSource::Description => f.description.clone(),
+        DimensionSource::Count => "the numbers of its groups, likely".to_string(),
         DimensionSource::Use => "the use of its calls, likely".to_string(),
+        DimensionSource::Kernels(KernelRanks { hosts: 1, .. }) => "names of kernels, likely".to_string(),
+        DimensionSource::Kernels(KernelRanks { hosts, per_host }) => {
+            format!("names of kernels ({hosts} hosts x {per_host}), likely")
+        }
         DimensionSource::Shape => "the shape of its groups".to_string(),
     }
 }
@@ -249,8 +285,12 @@ fn spread(mesh: &Mesh, ranks: &[u32]) -> String {
 fn notes(mesh: &Mesh) -> Vec<String> {
     let families = || mesh.programs.iter().flat_map(|p| &p.families);
     let mut notes = Vec::new();
-    let single = families().filter(|f| f.state == FamilyState::Single && !f.description.is_empty());
-    let mut single: Vec<&str> = single.map(|f| f.description.as_str()).collect();
+    let called = |f: &'_ MeshFamily| match f.description.is_empty() {
+        true => f.name.clone(),
+        false => Some(f.description.clone()),
+    };
+    let single = families().filter(|f| f.state == FamilyState::Single);
+    let mut single: Vec<String> = single.filter_map(called).collect();
     if !single.is_empty() {
         if mesh.programs.len() > 1 {
             single.sort_unstable();

@@ -16,10 +16,10 @@ table! {
         atoms: Option<Text>, "", "the dimensions that it is a product of, outermost first, as `size@stride`";
         used_as: Option<Text>, "", "the dimension that kinds and directions of its calls suggest";
         confidence: Option<Text>, "",
-            "of the name: A from `--mesh`, names of files or a description, B from use";
+            "of the name: A from `--mesh`, names of files or a description, else B";
         source: Text, "",
-            "option, file_name, description, use, shape; or why it is no dimension: one rank, irregular, \
-             partial, contradicted";
+            "option, file_name, description, count, use, kernel_name, shape; or why it is no dimension: one \
+             rank, irregular, partial, contradicted";
         group_count: u32, "", "different member lists that are recorded";
         call_count: u64, "", "calls of its groups, on all ranks";
         backward_count: u64, "", "of these by threads that run the backward pass";
@@ -45,5 +45,20 @@ table! {
         host_source: Text, "", "host_name, device_index, unknown";
         local_rank: Option<u32>, "", "which rank of its host it is";
         device: Option<i64>, "", "number of the device that it uses";
+    }
+}
+
+table! {
+    /// One row per process group with calls: for what it is used.
+    pub struct GroupUses, GroupUseRow = "group_uses" by "rank of the first member, name" key "process_group" {
+        process_group: Text, "", "name and members, as in the other tables", "group";
+        members: Option<Text>, "", "ranks; null where they are unknown";
+        dimension: Option<Text>, "", "its dimension in the mesh; null where nothing tells";
+        used_as: Option<Text>, "",
+            "the dimensions that kinds and directions of its calls suggest: `ep and dp`";
+        calls_forward: u64, "", "calls on all ranks by threads that do not run the backward pass";
+        calls_backward: u64, "", "calls on all ranks by threads that run it";
+        size_bytes: Option<i64>, "bytes", "the largest call";
+        confidence: Option<Text>, "", "of the dimension, else of the use: A is recorded or told, B likely";
     }
 }

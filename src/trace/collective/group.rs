@@ -122,6 +122,11 @@ impl<'a> HeaderGroups<'a> {
 }
 
 impl LocalGroup {
+    /// The description, if it says something.
+    pub fn description(&self) -> Option<&str> {
+        self.desc.as_deref().filter(|d| !d.is_empty() && *d != "undefined")
+    }
+
     /// Fills missing fields from the file's own list of groups.
     pub fn complete(&mut self, header: &HeaderGroups) {
         let meta = header.meta;

@@ -229,3 +229,88 @@ fn ranks_are_chosen_by_their_coordinates() {
     let why = chosen(bare.path(), &[("pp", (0, 0))], None).expect_err("nothing tells the mesh");
     assert!(why.contains("add --mesh"), "{why}");
 }
+
+/// One rank of a trace that `more` completes.
+fn alone(world: u32, more: impl FnOnce(TraceBuilder) -> TraceBuilder) -> Answer {
+    let mut t = more(TraceBuilder::new().rank(0).world(world));
+    t.thread(1).step(0, 0..ms(2));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
+    answer(&[path], &options())
+}
+
+#[test]
+fn groups_of_vllm_are_told_by_the_order_in_which_it_makes_them() {
+    // Pairs for devices and hosts: world, tp, dcp, pcp, pp, dp, ep of 8 ranks.
+    let groups = [(1, 8), (3, 8), (5, 1), (21, 1), (37, 1), (53, 1), (69, 8)];
+    let with = |operator: &'static str, groups: &[(u32, u32)]| {
+        let groups = groups.to_vec();
+        let found = alone(8, |mut t| {
+            for (number, size) in groups {
+                t = t.group(&number.to_string(), "undefined", 0..size);
+                t = t.group(&(number + 1).to_string(), "undefined", 0..size);
+            }
+            t.thread(1).op(operator, us(10)..us(20));
+            t.thread(1).launch(us(12)..us(15)).kernel("gemm", 7, us(30)..us(60));
+            t
+        });
+        dimensions(&found)
+    };
+    let found = with("vllm::all_reduce", &groups);
+    for expected in ["ep 8 8@1 count", "tp 8 8@1 count", "pp 1 - one rank", "dcp 1 - one rank"] {
+        assert!(found.iter().any(|f| f == expected), "{expected} in {found:#?}");
+    }
+    for unknown in [with("aten::mm", &groups), with("vllm::all_reduce", &groups[..5])] {
+        assert!(!unknown.iter().any(|f| f.contains("count")), "{unknown:#?}");
+    }
+}
+
+#[test]
+fn kernels_of_deep_ep_tell_how_many_ranks_exchange_tokens() {
+    let with = |world: u32, kernel: &'static str| {
+        let found = alone(world, |mut t| {
+            t.thread(1).launch(us(12)..us(15)).kernel(kernel, 7, us(30)..us(60));
+            t
+        });
+        dimensions(&found)
+    };
+    let between = "void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*)";
+    assert_eq!(with(64, between), ["ep 64 64@1 kernel_name"]);
+    assert_eq!(with(256, between), ["ep 64 - kernel_name", "- 256 256@1 shape"]);
+    assert_eq!(with(96, between), ["- 96 96@1 shape"], "64 ranks are no dimension of 96");
+    assert_eq!(with(4, "void deep_ep::intranode::dispatch<4, 768>(int4*)"), ["ep 4 4@1 kernel_name"]);
+}
+
+#[test]
+fn groups_without_a_description_have_sizes_and_strides() {
+    const NAMELESS: [Family; 3] = [
+        ("undefined", |r| along(r, 4, 1)),
+        ("undefined", |r| along(r, 2, 4)),
+        ("undefined", |r| along(r, 2, 8)),
+    ];
+    let ranks: Vec<u32> = (0..16).filter(|rank| *rank != 5).collect();
+    let found = dimensions(&job(16, &ranks, &NAMELESS));
+    assert_eq!(found[..3], ["- 2 2@4 shape", "- 2 2@8 shape", "- 4 4@1 shape"], "{found:#?}");
+}
+
+#[test]
+fn hybrid_shards_with_contexts_and_tensors_have_four_dimensions() {
+    const HSDP: [Family; 4] = [
+        ("mesh_dp_replicate", |r| along(r, 2, 8)),
+        ("mesh_dp_shard_cp", |r| along(r, 4, 2)),
+        ("mesh_cp", |r| along(r, 2, 2)),
+        ("mesh_tp", |r| along(r, 2, 1)),
+    ];
+    let answer = job(16, &(0..16).collect::<Vec<_>>(), &HSDP);
+    for (rank, place) in (0..16).zip(places(&answer)) {
+        let (replica, shard, cp, tp) = (rank / 8, rank / 4 % 2, rank / 2 % 2, rank % 2);
+        assert_eq!(place, format!("dp_replicate {replica}, dp_shard {shard}, cp {cp}, tp {tp}"));
+    }
+    let uses = answer.rows("group_uses");
+    let [of_all] = &uses[..] else { panic!("{} groups with calls", uses.len()) };
+    assert_eq!((of_all.text("members"), of_all.text("confidence")), ("0-15", "A"));
+    assert_eq!(of_all.text("dimension"), "dp_replicate x dp_shard x cp x tp");
+    assert_eq!((of_all.int("calls_forward"), of_all.int("calls_backward")), (16, 0));
+    assert_eq!(of_all.int("size_bytes"), 256);
+}

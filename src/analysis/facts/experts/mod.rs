@@ -13,6 +13,7 @@
 
 mod compute;
 mod exchange;
+pub(crate) mod kernel_ranks;
 mod name;
 mod sizes;
 

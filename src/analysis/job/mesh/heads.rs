@@ -7,6 +7,7 @@ use crate::job::mesh::{FamilyState, ProgramExtent, ProgramMesh, ToldMeshes};
 use hta_trace::collective::LocalGroup;
 use hta_trace::collective::group::HeaderGroups;
 use hta_trace::meta::Meta;
+use std::collections::BTreeMap;
 
 /// What the head of a file says of its rank.
 #[derive(Debug, Clone)]
@@ -36,7 +37,7 @@ pub fn coordinates_of_heads(heads: &[RankHead], told: &ToldMeshes) -> Result<Vec
         let lists: Vec<ListedGroups> = heads
             .iter()
             .zip(&groups)
-            .map(|(head, groups)| ListedGroups { rank: head.rank, groups })
+            .map(|(head, groups)| ListedGroups { rank: head.rank, groups, counted: BTreeMap::new() })
             .collect();
         let known = families(&lists);
         let is_told = told.of_program(&extent).is_some();

@@ -25,15 +25,18 @@ pub use heads::{RankHead, coordinates_of_heads};
 pub use hosts::{HostSource, Hosts};
 pub use told::{MeshShape, ProgramExtent, ToldMeshes, dimension_name};
 
+use crate::facts::experts::kernel_ranks::KernelRanks;
+use crate::job::counted_groups::ALL_RANKS;
 use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families, listed};
 use crate::job::groups::Group;
 use crate::job::matching::Matched;
 use crate::job::mesh::names::{GroupName, group_name};
 use crate::job::mesh::naming::{named_atoms, told_atoms};
-use crate::job::mesh::usage::{Neighbours, Usage, usages};
+use crate::job::mesh::usage::{LocalFamilies, Neighbours, Usage, local_families, usages};
 use crate::job::part::RankSummary;
 use hta_trace::collective::{CollectiveCall, Members, Message};
 use std::collections::BTreeSet;
+pub(crate) use usage::group_uses;
 
 /// What a family of groups is in the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +62,12 @@ pub enum DimensionSource {
     FileNames,
     /// The description of its groups.
     Description,
+    /// Names of its groups that count up in the order of an engine.
+    Count,
     /// The calls of its groups.
     Use,
+    /// Names of kernels, which are made for so many ranks of so many hosts.
+    Kernels(KernelRanks),
     /// Only the members of its groups.
     Shape,
 }
@@ -72,7 +79,9 @@ impl DimensionSource {
             DimensionSource::Option => "option",
             DimensionSource::FileNames => "file_name",
             DimensionSource::Description => "description",
+            DimensionSource::Count => "count",
             DimensionSource::Use => "use",
+            DimensionSource::Kernels(_) => "kernel_name",
             DimensionSource::Shape => "shape",
         }
     }
@@ -86,6 +95,8 @@ pub struct MeshFamily {
     pub(crate) description: String,
     /// Its dimension in words: `tp`, `dp x cp`.
     pub(crate) name: Option<String>,
+    /// What its description, or the order of an engine, says.
+    pub(crate) meaning: GroupName,
     pub(crate) factors: GroupFactors,
     /// Ranks of a group.
     pub(crate) size: u32,
@@ -96,6 +107,24 @@ pub struct MeshFamily {
     pub(crate) source: DimensionSource,
     /// The recorded member lists.
     pub(crate) groups: Vec<Members>,
+}
+
+impl MeshFamily {
+    /// A dimension that is told in another way than by groups.
+    fn without_groups(size: u32, source: DimensionSource) -> Self {
+        Self {
+            description: String::new(),
+            name: None,
+            meaning: GroupName::Nameless,
+            factors: Vec::new(),
+            size,
+            atoms: Vec::new(),
+            state: FamilyState::Regular,
+            usage: Usage::default(),
+            source,
+            groups: Vec::new(),
+        }
+    }
 }
 
 /// The dimensions of one program of the job.
@@ -121,11 +150,20 @@ pub struct Mesh {
 impl Mesh {
     pub(crate) fn new(parts: &[RankSummary], matched: &Matched, told: &ToldMeshes) -> Self {
         let hosts = Hosts::new(parts);
-        let programs: Vec<ProgramMesh> = parts
-            .chunk_by(|a, b| a.program() == b.program())
-            .map(|parts| ProgramMesh::new(parts, &hosts, told))
-            .collect();
-        let of_group = matched.groups.iter().map(|group| family_of(&programs, group)).collect();
+        let (mut programs, mut of_part) = (Vec::new(), Vec::new());
+        for parts in parts.chunk_by(|a, b| a.program() == b.program()) {
+            let (mesh, of_local) = ProgramMesh::new(parts, &hosts, told);
+            of_part.extend(of_local.into_iter().map(|families| (programs.len(), families)));
+            programs.push(mesh);
+        }
+        let listed = |g: &Group| {
+            g.uses.iter().find_map(|(part, local)| {
+                let (program, families) = of_part.get(*part as usize)?;
+                Some((*program, families.get(*local as usize).copied().flatten()?))
+            })
+        };
+        let of_group = matched.groups.iter().map(|g| listed(g).or_else(|| place_of(&programs, g)));
+        let of_group = of_group.collect();
         Self { programs, hosts, of_group }
     }
 
@@ -138,19 +176,22 @@ impl Mesh {
     /// do nothing but send to the next and back. Two ranks, or a ring, may as well be something else.
     pub(crate) fn is_pipeline(&self, parts: &[RankSummary], index: u32, group: &Group) -> bool {
         let is_pp = |name: &str| name.split('_').any(|word| word == "pp");
-        let family = self.of_group.get(index as usize).copied().flatten();
-        let family = family.and_then(|(p, f)| self.programs.get(p)?.families.get(f));
         let is_sure = |f: &&MeshFamily| f.source != DimensionSource::Use;
-        let name = family.filter(is_sure).and_then(|f| f.name.as_deref());
+        let name = self.family_of(index).filter(is_sure).and_then(|f| f.name.as_deref());
         let called = group.desc.as_deref().or(group.name.as_deref()).map(group_name);
         let is_called = matches!(called, Some(GroupName::Dimension(name)) if is_pp(name));
         name.map_or(is_called, is_pp) || is_line(parts, group)
     }
 
+    /// The family of a group of the job.
+    pub(crate) fn family_of(&self, group: u32) -> Option<&MeshFamily> {
+        let (program, family) = (*self.of_group.get(group as usize)?)?;
+        self.programs.get(program)?.families.get(family)
+    }
+
     /// The dimensions of a group of the job in words: `pp`, `dp x cp`.
     pub(crate) fn dimension_of(&self, group: u32) -> Option<&str> {
-        let (program, family) = (*self.of_group.get(group as usize)?)?;
-        self.programs.get(program)?.families.get(family)?.name.as_deref()
+        self.family_of(group)?.name.as_deref()
     }
 }
 
@@ -169,8 +210,9 @@ fn is_line(parts: &[RankSummary], group: &Group) -> bool {
     neighbours.are_line()
 }
 
-/// The program and family of a group of the job: the one with its members, and if possible its description.
-fn family_of(programs: &[ProgramMesh], group: &Group) -> Option<(usize, usize)> {
+/// The program and family of a group that no rank lists: the one with its members, and if possible its
+/// description.
+fn place_of(programs: &[ProgramMesh], group: &Group) -> Option<(usize, usize)> {
     let members = group.members.as_ref()?;
     let program = programs.iter().position(|p| members.get(0).is_some_and(|r| p.coordinates.holds(r)))?;
     let families = &programs.get(program)?.families;
@@ -182,10 +224,48 @@ fn family_of(programs: &[ProgramMesh], group: &Group) -> Option<(usize, usize)> 
 }
 
 impl ProgramMesh {
-    fn new(parts: &[RankSummary], hosts: &Hosts, told: &ToldMeshes) -> Self {
+    fn new(parts: &[RankSummary], hosts: &Hosts, told: &ToldMeshes) -> (Self, LocalFamilies) {
         let known = families(&listed(parts));
-        let usages = usages(parts, &known, hosts);
-        Self::of(extent(parts), &known, usages, parts.len(), told)
+        let of_local = local_families(parts, &known);
+        let usages = usages(parts, &known, &of_local, hosts);
+        let mut mesh = Self::of(extent(parts), &known, usages, parts.len(), told);
+        mesh.add_experts(parts);
+        (mesh, of_local)
+    }
+
+    /// Adds the expert parallelism that names of kernels tell, where no groups do. Which ranks exchange
+    /// tokens is known only if these are all.
+    fn add_experts(&mut self, parts: &[RankSummary]) {
+        let told: BTreeSet<KernelRanks> = parts.iter().filter_map(|p| p.kernel_ranks).collect();
+        let (Some(told), 1) = (told.first(), told.len()) else { return };
+        let (ranks, world) = (told.ranks(), self.coordinates.size);
+        let is_said = parts.iter().any(|p| p.program_size().is_some());
+        let is_possible = ranks > 1 && (!is_said || world.is_multiple_of(ranks));
+        let mut is_known = false;
+        for f in self.families.iter_mut().filter(|f| f.name.as_deref() == Some("ep")) {
+            match f.source {
+                DimensionSource::Use if is_possible && f.size == ranks => {
+                    f.source = DimensionSource::Kernels(*told);
+                }
+                // The calls may be of fewer ranks than the group that they are taken for.
+                DimensionSource::Use => {
+                    (f.name, f.source) = (None, DimensionSource::Shape);
+                    self.coordinates.atoms.iter_mut().for_each(|a| a.names.retain(|name| name != "ep"));
+                    continue;
+                }
+                _ => {}
+            }
+            is_known = true;
+        }
+        if is_known || !is_possible {
+            return;
+        }
+        let is_whole = world == ranks;
+        self.families.push(MeshFamily {
+            name: Some("ep".to_string()),
+            factors: if is_whole { vec![Factor { size: ranks, stride: 1 }] } else { Vec::new() },
+            ..MeshFamily::without_groups(ranks, DimensionSource::Kernels(*told))
+        });
     }
 
     /// The mesh of a program, of which some ranks are recorded.
@@ -238,7 +318,13 @@ fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFami
     let ProgramRanks { first: origin, size: world, all_recorded } = program;
     let description = match &family.key {
         FamilyKey::Described(text) => text.clone(),
-        FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => String::new(),
+        FamilyKey::Counted(_) | FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => String::new(),
+    };
+    let (meaning, source) = match &family.key {
+        FamilyKey::Described(text) => (group_name(text), DimensionSource::Description),
+        FamilyKey::Counted(ALL_RANKS) => (GroupName::Default, DimensionSource::Count),
+        FamilyKey::Counted(name) => (GroupName::Dimension(name), DimensionSource::Count),
+        FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => (GroupName::Nameless, DimensionSource::Shape),
     };
     // Groups of the two ends of each message are joined to the pipelines that they are links of.
     let chains = if usage.dimension == Some("pp") { chains(&family.groups) } else { family.groups.clone() };
@@ -253,19 +339,17 @@ fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFami
     let is_regular = first.is_some() && shapes.all(|s| s == first) && chains.iter().all(is_aligned);
     let size = chains.first().map_or(0, |m| m.len() as u32);
     let state = match () {
-        () if group_name(&description) == GroupName::Ends || all_recorded && ranks < u64::from(world) => {
-            FamilyState::Partial
-        }
+        () if meaning == GroupName::Ends || all_recorded && ranks < u64::from(world) => FamilyState::Partial,
         () if !is_regular || ranks > u64::from(world) || !world.is_multiple_of(size.max(1)) => {
             FamilyState::Irregular
         }
         () if size < 2 => FamilyState::Single,
         () => FamilyState::Regular,
     };
-    let source = if description.is_empty() { DimensionSource::Shape } else { DimensionSource::Description };
     MeshFamily {
         description,
         name: None,
+        meaning,
         factors: first.filter(|_| is_regular).unwrap_or_default(),
         size,
         atoms: Vec::new(),

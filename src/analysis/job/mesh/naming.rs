@@ -4,9 +4,8 @@
 use crate::job::families::Factor;
 use crate::job::mesh::coordinates::Atom;
 use crate::job::mesh::cuts::{CutBy, atoms, atoms_of};
-use crate::job::mesh::names::{GroupName, group_name};
+use crate::job::mesh::names::GroupName;
 use crate::job::mesh::told::MeshShape;
-use crate::job::mesh::usage::Usage;
 use crate::job::mesh::{DimensionSource, FamilyState, MeshFamily};
 
 /// Order in which one of several names of a dimension is shown.
@@ -14,6 +13,11 @@ const PREFERRED: [&str; 7] = ["pp", "tp", "dp", "dp_replicate", "dp_shard", "cp"
 
 /// Divides the ranks by the regular families, and names what it can; the families get their atoms and names.
 pub(super) fn named_atoms(world: u32, families: &mut [MeshFamily]) -> Vec<Atom> {
+    for f in families.iter_mut().filter(|f| f.state == FamilyState::Single) {
+        if let GroupName::Dimension(name) = f.meaning {
+            f.name = Some(name.to_string());
+        }
+    }
     let regular: Vec<usize> =
         (0..families.len()).filter(|i| families[*i].state == FamilyState::Regular).collect();
     if regular.is_empty() {
@@ -29,14 +33,14 @@ pub(super) fn named_atoms(world: u32, families: &mut [MeshFamily]) -> Vec<Atom> 
     let is_kept = |f: &&mut MeshFamily| f.state == FamilyState::Regular;
     for f in families.iter_mut().filter(is_kept) {
         f.atoms = atoms_of(&f.factors, &found.atoms);
-        if let (GroupName::Dimension(name), [atom]) = (group_name(&f.description), &f.atoms[..]) {
+        if let (GroupName::Dimension(name), [atom]) = (f.meaning, &f.atoms[..]) {
             add(&mut named[*atom], name);
         }
     }
     name_rests(families, &mut named);
     name_by_use(families, &mut named);
     for f in families.iter_mut().filter(is_kept) {
-        f.name = match group_name(&f.description) {
+        f.name = match f.meaning {
             GroupName::Dimension(name) => Some(name.to_string()),
             GroupName::Ends => None,
             GroupName::Product(_) | GroupName::Default | GroupName::Nameless => product_of(&f.atoms, &named),
@@ -69,15 +73,10 @@ pub(super) fn told_atoms(
     for (i, (atom, factor)) in atoms.iter().zip(&factors).enumerate() {
         if families.iter().all(|f| f.atoms != [i]) {
             families.push(MeshFamily {
-                description: String::new(),
                 name: atom.name().map(str::to_string),
                 factors: vec![*factor],
-                size: atom.size,
                 atoms: vec![i],
-                state: FamilyState::Regular,
-                usage: Usage::default(),
-                source,
-                groups: Vec::new(),
+                ..MeshFamily::without_groups(atom.size, source)
             });
         }
     }
@@ -95,7 +94,7 @@ fn add(atom: &mut Atom, name: &str) {
 /// Names the one atom of a product that has no name yet: `dp_shard x cp` without `cp` is `dp_shard`.
 fn name_rests(families: &[MeshFamily], atoms: &mut [Atom]) {
     for f in families.iter().filter(|f| f.state == FamilyState::Regular) {
-        let GroupName::Product(names) = group_name(&f.description) else { continue };
+        let GroupName::Product(names) = f.meaning else { continue };
         let is_named = |name: &str| atoms.iter().any(|a| a.names.iter().any(|n| n == name));
         let unnamed: Vec<usize> = f.atoms.iter().copied().filter(|i| atoms[*i].names.is_empty()).collect();
         let left: Vec<&str> = names.iter().copied().filter(|n| !is_named(n)).collect();
@@ -108,7 +107,7 @@ fn name_rests(families: &[MeshFamily], atoms: &mut [Atom]) {
 /// Names atoms after the calls of groups without a description.
 fn name_by_use(families: &mut [MeshFamily], atoms: &mut [Atom]) {
     for f in families.iter_mut().filter(|f| f.state == FamilyState::Regular) {
-        let says_nothing = matches!(group_name(&f.description), GroupName::Nameless | GroupName::Default);
+        let says_nothing = matches!(f.meaning, GroupName::Nameless | GroupName::Default);
         let [atom] = f.atoms[..] else { continue };
         let is_named = |name: &str| atoms.iter().any(|a| a.names.iter().any(|n| n == name));
         if let (true, true, Some(name)) = (says_nothing, atoms[atom].names.is_empty(), f.usage.dimension)

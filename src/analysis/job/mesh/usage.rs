@@ -12,6 +12,8 @@
 //! ```
 
 use crate::job::families::GroupFamily;
+use crate::job::groups::Group;
+use crate::job::matching::Matched;
 use crate::job::mesh::hosts::Hosts;
 use crate::job::part::RankSummary;
 use hta_trace::collective::{CollectiveKind, Message};
@@ -41,9 +43,14 @@ impl Neighbours {
         self.are_mutual() && self.0.len() > 2 && ends == 2
     }
 
-    /// Whether each rank sends to one other, which does not send back.
+    /// Whether each rank sends to one other, if to any, which does not send back.
     fn are_one_way(&self) -> bool {
         !self.are_mutual() && self.0.values().all(|to| to.len() == 1)
+    }
+
+    /// Whether all that are sent to send on.
+    fn are_ring(&self) -> bool {
+        self.are_one_way() && self.0.values().flatten().all(|to| self.0.contains_key(to))
     }
 }
 
@@ -74,38 +81,87 @@ struct FamilyUse {
     inside: u64,
 }
 
-/// The use of each family.
-pub(super) fn usages(parts: &[RankSummary], families: &[GroupFamily], hosts: &Hosts) -> Vec<Usage> {
-    let mut counted: Vec<FamilyUse> = Vec::new();
-    counted.resize_with(families.len(), FamilyUse::default);
-    for (part, p) in parts.iter().enumerate() {
-        // By local group, its family.
-        let mut of_local: Vec<Option<usize>> = vec![None; p.calls.groups.len()];
-        for (f, family) in families.iter().enumerate() {
-            let Some(own) = family.own(parts, part).map(|(_, members)| members) else { continue };
-            for (local, group) in p.calls.groups.iter().enumerate() {
-                if group.members.as_ref() == Some(own) && family.describes(group) {
-                    of_local[local] = Some(f);
+/// By part and local group, its family.
+pub(super) type LocalFamilies = Vec<Vec<Option<usize>>>;
+
+pub(super) fn local_families(parts: &[RankSummary], families: &[GroupFamily]) -> LocalFamilies {
+    let mut of_local: LocalFamilies = parts.iter().map(|p| vec![None; p.calls.groups.len()]).collect();
+    for (f, family) in families.iter().enumerate() {
+        for (of_part, locals) in of_local.iter_mut().zip(&family.of_part) {
+            for local in locals {
+                if let Some(of) = of_part.get_mut(*local as usize) {
+                    *of = Some(f);
                 }
             }
         }
+    }
+    of_local
+}
+
+/// The use of each family.
+pub(super) fn usages(
+    parts: &[RankSummary],
+    families: &[GroupFamily],
+    of_local: &LocalFamilies,
+    hosts: &Hosts,
+) -> Vec<Usage> {
+    let family_of = |part: usize, local: u32| *of_local.get(part)?.get(local as usize)?;
+    let counted = counted(parts, families.len(), family_of);
+    let together =
+        |family: &GroupFamily| family.groups.iter().all(|m| hosts.are_together(m.iter()) != Some(false));
+    counted.iter().zip(families).map(|(c, f)| c.usage(steps(parts), || together(f))).collect()
+}
+
+/// The use of a group of the job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct GroupUse {
+    pub(crate) usage: Usage,
+    /// The dimensions that its calls suggest; there may be several: `ep and dp`.
+    pub(crate) dimensions: Vec<&'static str>,
+}
+
+/// The use of each group of the job.
+pub(crate) fn group_uses(parts: &[RankSummary], matched: &Matched, hosts: &Hosts) -> Vec<GroupUse> {
+    let group_of = |part: usize, local: u32| matched.group_of(part as u32, local).map(|g| g as usize);
+    let counted = counted(parts, matched.groups.len(), group_of);
+    let together = |g: &Group| {
+        g.members.as_ref().is_none_or(|members| hosts.are_together(members.iter()) != Some(false))
+    };
+    let of_group = |(c, g): (&FamilyUse, &Group)| GroupUse {
+        usage: c.usage(steps(parts), || together(g)),
+        dimensions: c.dimensions(steps(parts), &|| together(g)),
+    };
+    counted.iter().zip(&matched.groups).map(of_group).collect()
+}
+
+/// Steps of all ranks.
+fn steps(parts: &[RankSummary]) -> u64 {
+    parts.iter().map(|p| p.steps.len() as u64).sum::<u64>().max(1)
+}
+
+/// Counts the calls of all ranks by what `index` makes of a part and its local group.
+fn counted(
+    parts: &[RankSummary],
+    count: usize,
+    index: impl Fn(usize, u32) -> Option<usize>,
+) -> Vec<FamilyUse> {
+    let mut counted: Vec<FamilyUse> = Vec::new();
+    counted.resize_with(count, FamilyUse::default);
+    for (part, p) in parts.iter().enumerate() {
         for c in &p.calls.calls {
-            if let Some(f) = of_local.get(c.shape.group as usize).copied().flatten() {
+            if let Some(of) = index(part, c.shape.group).and_then(|i| counted.get_mut(i)) {
                 let is_backward = c.shape.thread.is_some_and(|lane| p.backward_lanes.contains(&lane));
-                counted[f].add(c.shape.kind, c.shape.bytes, is_backward);
+                of.add(c.shape.kind, c.shape.bytes, is_backward);
             }
         }
         for m in &p.calls.edges {
             let group = p.calls.calls.get(m.call as usize).map(|c| c.shape.group);
-            if let Some(f) = group.and_then(|group| of_local.get(group as usize).copied().flatten()) {
-                counted[f].neighbours.add(m);
+            if let Some(of) = group.and_then(|g| index(part, g)).and_then(|i| counted.get_mut(i)) {
+                of.neighbours.add(m);
             }
         }
     }
-    let steps = parts.iter().map(|p| p.steps.len() as u64).sum::<u64>().max(1);
-    let together =
-        |family: &GroupFamily| family.groups.iter().all(|m| hosts.are_together(m.iter()) != Some(false));
-    counted.iter().zip(families).map(|(c, f)| c.usage(steps, || together(f))).collect()
+    counted
 }
 
 impl FamilyUse {
@@ -125,19 +181,39 @@ impl FamilyUse {
         }
     }
 
+    /// The dimension of one use.
     fn usage(&self, steps: u64, together: impl Fn() -> bool) -> Usage {
         let collectives = self.exchanges + self.outside + self.inside;
         let dimension = match () {
-            () if self.messages > 0 && collectives == 0 && self.neighbours.are_one_way() => Some("cp"),
-            () if self.messages > 0 && collectives == 0 => {
-                Some("pp").filter(|_| self.neighbours.are_mutual())
-            }
+            () if self.messages > 0 && collectives == 0 => self.of_messages(),
             () if self.exchanges * 2 > collectives => Some("ep"),
+            () => self.of_sums(steps, &together),
+        };
+        Usage { dimension, ..self.usage }
+    }
+
+    /// The dimensions of all uses.
+    fn dimensions(&self, steps: u64, together: &dyn Fn() -> bool) -> Vec<&'static str> {
+        let exchanges = Some("ep").filter(|_| self.exchanges > 0);
+        let all = [self.of_messages(), exchanges, self.of_sums(steps, together)];
+        all.into_iter().flatten().collect()
+    }
+
+    fn of_messages(&self) -> Option<&'static str> {
+        match () {
+            () if self.messages == 0 => None,
+            () if self.neighbours.are_ring() => Some("cp"),
+            // Without a backward pass, results are only handed on.
+            () => Some("pp").filter(|_| self.neighbours.are_mutual() || self.neighbours.are_one_way()),
+        }
+    }
+
+    fn of_sums(&self, steps: u64, together: &dyn Fn() -> bool) -> Option<&'static str> {
+        match () {
             () if self.outside >= FEWEST_OF_TENSORS * steps && together() => Some("tp"),
             () if self.inside > 0 && self.gathers > 0 => Some("dp_shard"),
             () if self.inside > 0 => Some("dp"),
             () => None,
-        };
-        Usage { dimension, ..self.usage }
+        }
     }
 }

@@ -10,6 +10,7 @@ pub use tables::TABLES;
 
 use crate::facts::chunks::{PipelineChunk, chunks};
 use crate::facts::collectives::collectives;
+use crate::facts::experts::kernel_ranks::{KernelRanks, kernel_ranks};
 use crate::facts::experts::{ExpertLayer, expert_layers};
 use crate::facts::host_activity::HostNames;
 use crate::facts::role_phases::{RolePhase, RolePhases};
@@ -90,6 +91,10 @@ pub struct RankSummary {
     pub(crate) lists_groups: bool,
     /// Devices that the rank's host can see, if the file lists them.
     pub(crate) device_count: Option<u32>,
+    /// Whether names of vLLM occur in it, which makes its groups in a known order.
+    pub(crate) is_vllm: bool,
+    /// The ranks that exchange tokens, if names of kernels tell them.
+    pub(crate) kernel_ranks: Option<KernelRanks>,
     /// Lanes of the threads that run the backward pass, ascending.
     pub(crate) backward_lanes: Vec<u32>,
     pub(crate) step_rule: StepRule,
@@ -119,6 +124,11 @@ pub struct JobOptions<'a> {
     pub kernel_wait_max: Ns,
     /// Whether there are other ranks to compare this one with.
     pub has_peers: bool,
+}
+
+/// Whether a name is that of an operator or a file of vLLM.
+fn is_of_vllm(name: &str) -> bool {
+    name.starts_with("vllm::") || name.starts_with("vllm/")
 }
 
 impl RankSummary {
@@ -174,6 +184,8 @@ impl RankSummary {
             capture: trace.capture,
             lists_groups: trace.meta.groups.iter().any(|g| g.ranks.len() > 1),
             device_count: u32::try_from(trace.meta.devices.len()).ok().filter(|n| *n > 0),
+            is_vllm: trace.columns.strings.iter().any(|(_, name)| is_of_vllm(name)),
+            kernel_ranks: kernel_ranks(trace),
             backward_lanes: backward_lanes(trace, &calls),
             step_rule: trace.steps.rule,
             steps: trace.steps.steps.iter().map(step).collect(),

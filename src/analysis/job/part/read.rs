@@ -2,6 +2,7 @@
 //! reducing can rely on valid indices.
 
 use crate::facts::direction::Direction;
+use crate::facts::experts::kernel_ranks::KernelRanks;
 use crate::facts::experts::{ExpertLayer, LayerTokens};
 use crate::facts::role_phases::RolePhase;
 use crate::job::kernel_origin::KernelOrigin;
@@ -50,6 +51,11 @@ impl RankSummary {
             capture: Span::new(head.capture_start_ns, head.capture_end_ns),
             lists_groups: head.lists_groups,
             device_count: head.device_count,
+            is_vllm: head.is_vllm,
+            kernel_ranks: head
+                .expert_hosts
+                .zip(head.expert_ranks)
+                .map(|(hosts, per_host)| KernelRanks { hosts, per_host }),
             backward_lanes: rows::<BackwardLanes>(tables)?.map(|(_, r)| r.thread).collect(),
             step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
             steps: rows::<PartSteps>(tables)?.map(|(_, r)| step(r)).collect(),

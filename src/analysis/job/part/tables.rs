@@ -21,6 +21,9 @@ table! {
         capture_end_ns: i64, "ns", "end of the capture";
         lists_groups: bool, "", "the file lists the groups of its rank";
         device_count: Option<u32>, "", "devices that its host can see";
+        is_vllm: bool, "", "names of vLLM occur in it";
+        expert_hosts: Option<u32>, "", "hosts that its kernels for experts are made for";
+        expert_ranks: Option<u32>, "ranks", "ranks of each of these hosts";
         step_rule: Text, "", "how steps were found";
     }
 }

@@ -57,6 +57,9 @@ impl RankSummary {
             capture_end_ns: self.capture.end,
             lists_groups: self.lists_groups,
             device_count: self.device_count,
+            is_vllm: self.is_vllm,
+            expert_hosts: self.kernel_ranks.map(|k| k.hosts),
+            expert_ranks: self.kernel_ranks.map(|k| k.per_host),
             step_rule: self.step_rule.name(),
         });
         table.finish()
