@@ -126,6 +126,9 @@ impl Context<'_> {
         let found = all.remove(&(CauseKind::Straggler, s.index.to_string())).unwrap_or_default();
         let mut cause = self.cause(s.kind, &s.key, s.ranks.clone(), found.owned, s.gain);
         cause.basis = GainBasis::Replay;
+        if s.is_open {
+            cause.certainty = CauseCertainty::AtMost;
+        }
         cause.p_value = s.p_value;
         cause.steps = s.steps.clone();
         cause.words = s.words.clone();

@@ -30,6 +30,8 @@ pub(crate) struct LateRank {
     pub(crate) gain: Ns,
     pub(crate) p_value: Option<f64>,
     pub(crate) words: CauseWords,
+    /// Whether it is not known if the rank works more or works slower.
+    pub(crate) is_open: bool,
     /// In the user's code; empty if it is not recorded.
     pub(crate) place: String,
     pub(crate) evidence: Vec<Evidence>,
@@ -173,6 +175,7 @@ fn late_rank(
         index,
         kind,
         host_kinds: host_kinds(main),
+        is_open: main == Some(DelayCause::ExpertTime),
         key,
         words: CauseWords::new(sentence, why, action),
         place: if is_known { place(job, s, &causes) } else { String::new() },

@@ -11,7 +11,7 @@
 
 use crate::facts::host_activity::HostActivity;
 use crate::job::chain::Lateness;
-use crate::job::experts::JobLayers;
+use crate::job::experts::{JobLayers, MoreExpertTime};
 use crate::job::exposed::ExposedKind;
 use crate::job::joined::Job;
 use crate::job::local::{LocalEntry, TimeUse};
@@ -33,6 +33,8 @@ pub(crate) enum DelayCause {
     OtherKernels,
     /// More time in experts, because the rank gets more tokens than the others.
     MoreTokens,
+    /// More time in experts whose sizes are not recorded: more tokens, or a slower device.
+    ExpertTime,
     Copies,
     /// Waiting in a collective of another group.
     EarlierWait,
@@ -48,7 +50,7 @@ pub(crate) enum DelayCause {
 
 impl DelayCause {
     /// Whether it is time in which the rank worked.
-    fn is_own_work(self) -> bool {
+    pub(crate) fn is_own_work(self) -> bool {
         matches!(
             self,
             DelayCause::SlowDevice
@@ -65,6 +67,7 @@ impl DelayCause {
             DelayCause::SlowKernel => "slow_kernel",
             DelayCause::OtherKernels => "other_kernels",
             DelayCause::MoreTokens => "more_tokens",
+            DelayCause::ExpertTime => "expert_time",
             DelayCause::Copies => "copies",
             DelayCause::EarlierWait => "earlier_wait",
             DelayCause::EarlierTransfer => "earlier_transfer",
@@ -115,8 +118,10 @@ pub(crate) fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<
     differences_of(job, windows, &[[(late.member, own), (late.typical, other)]], None)
 }
 
-/// Windows of a late rank with those of typical ones.
-pub(crate) type WindowPairs = Vec<[(Member, LocalWindow); 2]>;
+/// A window of a late rank with that of a typical one.
+pub(crate) type WindowPair = [(Member, LocalWindow); 2];
+
+pub(crate) type WindowPairs = Vec<WindowPair>;
 
 /// By how much all kernels of a late rank take longer than those of typical ones, over all its windows.
 pub(crate) fn common_factor(job: &Job, pairs: &WindowPairs) -> Option<f64> {
@@ -171,7 +176,7 @@ pub(crate) fn differences_of(
         };
         push(&mut out, cause, name, detail, None, b);
     }
-    more_tokens(job, pairs, &mut out);
+    more_in_experts(job, pairs, &mut out);
     communication(job, windows, pairs, &mut out);
     out.retain(|d| d.delta() != 0);
     out.sort_by_key(|d| (std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail));
@@ -238,15 +243,23 @@ fn kernels(
     }
 }
 
-/// Tokens explain nearly all of a difference from this share on, so that it is not divided.
+/// Experts explain nearly all of a difference from this share on, so that it is not divided.
 const NEARLY_ALL: f64 = 0.8;
 
-/// Gives the time that a late rank computes longer because it has more tokens to the largest differences of
-/// its own work.
-fn more_tokens(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
+/// Takes the time that a late rank computes longer in experts, because it has more tokens or because of
+/// something that is not recorded, from the largest differences of its own work.
+fn more_in_experts(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
     let layers = JobLayers::of(job);
-    let of = |(m, w): &(Member, LocalWindow)| layers.by_tokens_in(m.part, w.span);
-    let mut left: Ns = pairs.iter().map(|[late, typical]| of(late) - of(typical)).sum();
+    let reasons: [(DelayCause, fn(MoreExpertTime) -> Ns); 2] =
+        [(DelayCause::MoreTokens, |more| more.by_tokens), (DelayCause::ExpertTime, |more| more.unknown)];
+    for (cause, of) in reasons {
+        let of = |(m, w): &(Member, LocalWindow)| of(layers.more_in(m.part, w.span));
+        take_longest(cause, pairs.iter().map(|[late, typical]| of(late) - of(typical)).sum(), out);
+    }
+}
+
+/// Makes a time that the largest differences of a rank's own work contain a difference of its own.
+fn take_longest(cause: DelayCause, mut left: Ns, out: &mut Vec<Difference>) {
     let (mut own, mut typical) = (0, 0);
     let mut order: Vec<usize> = (0..out.len()).filter(|i| out[*i].cause.is_own_work()).collect();
     order.sort_by_key(|i| (std::cmp::Reverse(out[*i].delta()), out[*i].cause, out[*i].name, out[*i].detail));
@@ -265,7 +278,7 @@ fn more_tokens(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Di
     }
     push(
         out,
-        DelayCause::MoreTokens,
+        cause,
         StrId::EMPTY,
         StrId::EMPTY,
         None,

@@ -80,6 +80,11 @@ impl LayerBalance {
         self.max - self.mean
     }
 
+    /// Whether some rank takes longer, and no size says why.
+    fn is_unknown(&self) -> bool {
+        self.load_ratio.is_none() && self.max as f64 >= LEAST_FACTOR * self.mean as f64
+    }
+
     /// A part of a time that is due to unequal tokens, ns.
     pub(crate) fn by_tokens(&self, time: Ns) -> Ns {
         self.token_share.map_or(0, |share| (share * time as f64).round() as Ns)
@@ -91,9 +96,18 @@ impl LayerBalance {
 pub(crate) struct JobLayers {
     /// By step, direction, position and group.
     pub(crate) layers: Vec<JobLayer>,
-    /// By part: when it was ready for a combine, and by how much it computed longer than the mean because it
-    /// has more tokens, ns; in order of time.
-    more: Vec<Vec<(Ns, Ns)>>,
+    /// By part: when it was ready for a combine, and by how much it computed longer than the mean; in order
+    /// of time.
+    more: Vec<Vec<(Ns, MoreExpertTime)>>,
+}
+
+/// By how much a part computes longer than the mean in experts, ns; negative where it takes less.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MoreExpertTime {
+    /// Because it has more tokens.
+    pub(crate) by_tokens: Ns,
+    /// Where sizes are not recorded, so that nobody knows why.
+    pub(crate) unknown: Ns,
 }
 
 impl JobLayers {
@@ -113,14 +127,18 @@ impl JobLayers {
         let mut layers: Vec<JobLayer> =
             joined.into_iter().filter_map(|(instance, members)| layer(job, instance, members)).collect();
         layers.sort_by_key(|l| (l.step, l.direction, l.ordinal, l.group));
-        let mut more: Vec<Vec<(Ns, Ns)>> = vec![Vec::new(); job.parts.len()];
+        let mut more: Vec<Vec<(Ns, MoreExpertTime)>> = vec![Vec::new(); job.parts.len()];
         for l in &layers {
-            let Some(balance) = l.balance.filter(|b| b.token_share.is_some()) else { continue };
+            let Some(balance) = l.balance.filter(|b| b.token_share.is_some() || b.is_unknown()) else {
+                continue;
+            };
             for m in &l.members {
                 let own = of_member(job, *m);
                 let ready = job.ready(Member { part: m.part, call: own.combine });
                 if let Some(of_part) = more.get_mut(m.part as usize) {
-                    of_part.push((ready, balance.by_tokens(own.expert - balance.mean)));
+                    let time = own.expert - balance.mean;
+                    let unknown = if balance.is_unknown() { time } else { 0 };
+                    of_part.push((ready, MoreExpertTime { by_tokens: balance.by_tokens(time), unknown }));
                 }
             }
         }
@@ -128,12 +146,15 @@ impl JobLayers {
         Self { layers, more }
     }
 
-    /// By how much a part computed longer than the mean in a span of its own clock, because it has more
-    /// tokens, ns; negative where it has fewer.
-    pub(crate) fn by_tokens_in(&self, part: u32, span: Span) -> Ns {
+    /// By how much a part computed longer than the mean in a span of its own clock.
+    pub(crate) fn more_in(&self, part: u32, span: Span) -> MoreExpertTime {
         let all = self.more.get(part as usize).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|(ready, _)| *ready <= span.start);
-        all[first..].iter().take_while(|(ready, _)| *ready <= span.end).map(|(_, ns)| ns).sum()
+        let inside = all[first..].iter().take_while(|(ready, _)| *ready <= span.end);
+        inside.fold(MoreExpertTime::default(), |sum, (_, more)| MoreExpertTime {
+            by_tokens: sum.by_tokens + more.by_tokens,
+            unknown: sum.unknown + more.unknown,
+        })
     }
 }
 

@@ -80,8 +80,10 @@ fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&C
         DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name().replace('_', " "),
         other => other.name().replace('_', " "),
     };
-    if cause == DelayCause::MoreTokens {
-        return format!("in its experts, which get more tokens ({time})");
+    match cause {
+        DelayCause::MoreTokens => return format!("in its experts, which get more tokens ({time})"),
+        DelayCause::ExpertTime => return format!("in its experts ({time}; {OPEN_EXPERTS})"),
+        _ => {}
     }
     let what = match n {
         0 => noun,
@@ -137,6 +139,7 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
         DelayCause::MoreTokens => {
             format!("its experts get more tokens: they take {own}, {instead}")
         }
+        DelayCause::ExpertTime => format!("its experts take {own}, {instead}: {OPEN_EXPERTS}"),
         DelayCause::Copies => format!("its copies {named} take {own}, {instead}"),
         DelayCause::EarlierWait => match r.origin {
             Some(rank) => format!("it waited {more} longer in another group, for rank {rank}"),
@@ -204,6 +207,10 @@ fn shown(name: &str) -> String {
         None => in_sentence(&short_name(name)).to_string(),
     }
 }
+
+/// What is said of experts whose sizes are not recorded.
+const OPEN_EXPERTS: &str =
+    "more tokens or a slower device, which cannot be told without the sizes of the exchanges";
 
 /// Smallest share of the excess for a cause to be mentioned, percent.
 const WORTH_SAYING: f64 = 20.0;

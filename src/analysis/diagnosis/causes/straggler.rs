@@ -24,6 +24,9 @@ fn action(late: &LateFacts) -> String {
             "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code \
              that launches it"
         ),
+        Some(DelayCause::ExpertTime) => format!(
+            "log the tokens of each expert: balance them if {who} gets more, else check the device of {who}"
+        ),
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")
         }

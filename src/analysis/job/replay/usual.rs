@@ -1,9 +1,10 @@
 //! The usual times of a replay's nodes: those of their peers.
 
+use crate::job::experts::JobLayers;
 use crate::job::pipeline_places::PipelinePlaces;
 use crate::job::replay::nodes::{Base, HostBase, NodeEvent};
 use crate::job::replay::{NodeTimes, Replay};
-use crate::job::{Job, Member, TimeUse, median};
+use crate::job::{Job, Member, RankSummary, TimeUse, median};
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::CollectiveKind;
@@ -34,7 +35,15 @@ impl Replay {
         let lag: Vec<Ns> = of(&|t| t.lag).iter().map(|(ns, _)| *ns).collect();
         // Where this one begins when it was ready for the call before, and a peer at the end of that call,
         // the peer's work during the call counts, too.
-        let local = of(&|t| t.local);
+        // Tokens are conserved: nobody becomes as those are that have fewer, but as with the mean of tokens.
+        let layers = JobLayers::of(job);
+        let by_tokens = |i: usize| layers.more_in(self.part(i), self.window(job, i).span).by_tokens;
+        let even: Vec<Ns> = match layers.layers.is_empty() {
+            true => Vec::new(),
+            false => (0..self.nodes.len()).map(|i| self.nodes[i].local - by_tokens(i)).collect(),
+        };
+        let even = |i: usize| even.get(i).copied().unwrap_or(self.nodes[i].local);
+        let local = self.usual_of(keys, &even);
         let continues = |i: usize| local[i].1 && matches!(self.nodes[i].base, Base::Ready(_));
         let compared: HashSet<_> = (0..self.nodes.len())
             .filter(|i| continues(*i))
@@ -48,7 +57,7 @@ impl Replay {
             }
         };
         let since_ready = (!compared.is_empty()).then(|| {
-            let since: Vec<Ns> = (0..self.nodes.len()).map(|i| self.nodes[i].local + during(i)).collect();
+            let since: Vec<Ns> = (0..self.nodes.len()).map(|i| even(i) + during(i)).collect();
             self.usual_of(keys, &|i| since[i])
         });
         let local: Vec<Ns> = (0..self.nodes.len())
@@ -123,6 +132,8 @@ impl Replay {
         };
         let parts = job.parts.len();
         let stages = PipelinePlaces::of(job);
+        // Ranks of other roles do something else, whatever their calls are.
+        let role = |m: Member| job.parts.get(m.part as usize).and_then(RankSummary::role_name);
         let mut place: HashMap<(Option<u32>, bool), u32> = HashMap::new();
         let mut known: HashMap<_, u32> = HashMap::new();
         // Intern the keys: there are few kinds of segments, but as many nodes as calls.
@@ -147,7 +158,7 @@ impl Replay {
                 };
                 let mut intern = |before| {
                     let next = known.len() as u32;
-                    *known.entry((own, before, kind(n.member))).or_insert(next)
+                    *known.entry((own, role(n.member), before, kind(n.member))).or_insert(next)
                 };
                 keys.push([intern(Some(before)), intern(None)]);
                 *at += 1;

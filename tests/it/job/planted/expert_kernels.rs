@@ -88,6 +88,12 @@ fn kernels_of_libraries_are_exchanges_without_sizes() {
         );
         let found = answer.rows_where("findings", |r| r.text("kind") == "expert_imbalance");
         assert!(found.is_empty(), "{found:?}");
+        // Nor is anybody sure to be slow: it may have more tokens.
+        let late = answer.rows_where("findings", |r| r.text("kind") == "straggler");
+        let told: Vec<_> =
+            late.iter().map(|r| (r.text("ranks"), r.text("key"), r.text("certainty"))).collect();
+        assert_eq!(told, [("2", "expert_time", "at most")], "{}", library.dispatch);
+        assert!(late[0].text("detail").contains("more tokens or a slower device"), "{late:?}");
     }
 }
 

@@ -79,6 +79,11 @@ fn a_rank_with_more_tokens_is_hot_and_not_slow() {
     assert!((gain - expected).abs() * 50 <= expected, "{gain} {expected}");
     let late = answer.rows("stragglers");
     assert!(late.iter().all(|r| r.text("cause") == "more_tokens"), "{late:?}");
+    // Tokens are conserved: the hot rank becomes as the mean, not as the others.
+    for scope in ["all", "rank"] {
+        let row = answer.rows_where("what_if", |r| r.text("scope") == scope)[0].int("gain_ns");
+        assert!((row - expected).abs() * 50 <= expected, "{scope}: {row} {expected}");
+    }
 }
 
 #[test]
