@@ -66,6 +66,12 @@ impl Repairs {
         Some(replayed.gain_of_transfers(of, &self.length.keys))
     }
 
+    /// The most that this can gain where hosts wait for devices in ways that are not recorded, ns.
+    pub(crate) fn most_of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
+        let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);
+        Some(self.replayed.as_ref()?.most_of_transfers(of))
+    }
+
     fn pauses(&self, job: &Job, replayed: &ReplayedJob, removed: &mut Removed) {
         for (part, p) in (0u32..).zip(&job.parts) {
             let Some(pauses) = self.pauses.get(&p.rank) else { continue };

@@ -40,6 +40,8 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     let gain = context.repairs.of_transfers(&place.saved.by_call);
     // The replay keeps idle time that may be waiting for these transfers in a way that is not recorded.
     let most = place.saved.most_of_a_rank();
+    let of_steps = context.repairs.most_of_transfers(&place.saved.by_call);
+    let most = of_steps.map_or(most, |ns| ns.min(most));
     let is_kept = gain.is_some_and(|gain| gain < most / 2);
     Some(KnownTransfers {
         ranks: fabric.ranks_at(&place.slow),

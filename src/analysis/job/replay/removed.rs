@@ -85,6 +85,34 @@ impl Replay {
         waits
     }
 
+    /// How much shorter the steps become together if each starts when it did, ns. A host that waits for its
+    /// device in a way that is not recorded keeps its times in a replay, as if the next step could not start
+    /// earlier: this is what it would gain at most.
+    pub(crate) fn shorter_steps(&self, removed: &Removed) -> Vec<Ns> {
+        let (own, new) = (self.steps_of(|i| self.times_of(i)), self.steps_of(|i| self.without(i, removed)));
+        let shorter = own.into_iter().zip(new).map(|((ends, starts), (new_ends, new_starts))| {
+            // What starts earlier has gained before.
+            let earlier = starts.iter().filter_map(|(part, at)| Some(at - new_starts.get(part)?)).min();
+            (ends - new_ends - earlier.unwrap_or(0).max(0)).max(0)
+        });
+        shorter.collect()
+    }
+
+    /// By step: the last end, and by part the first start of a call.
+    fn steps_of(&self, times: impl Fn(usize) -> NodeTimes) -> Vec<(Ns, BTreeMap<u32, Ns>)> {
+        let mut waits = vec![0; self.len()];
+        let ends = self.ends(&times, Assumed::default(), |i, wait| waits[i] += wait);
+        let mut out: Vec<(Ns, BTreeMap<u32, Ns>)> = vec![(Ns::MIN, BTreeMap::new()); self.steps.len()];
+        for (i, n) in self.nodes.iter().enumerate() {
+            let Some(of) = n.step.and_then(|k| out.get_mut(k as usize)) else { continue };
+            of.0 = of.0.max(ends[i] + self.tail(i));
+            let start = ends[i] - (n.rest - times(i).saved.min(n.rest)) - waits[i];
+            let first = of.1.entry(n.member.part).or_insert(start);
+            *first = start.min(*first);
+        }
+        out
+    }
+
     pub(crate) fn run_without_network(&self) -> StepEnds {
         self.replay(|i| self.times_of(i), Assumed { is_network_instant: true, ..Assumed::default() })
     }

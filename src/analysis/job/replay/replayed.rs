@@ -77,6 +77,11 @@ impl ReplayedJob {
         self.gain_without(&self.transfers(saved), counted)
     }
 
+    /// The most that this can gain where hosts wait for devices in ways that are not recorded, ns.
+    pub(crate) fn most_of_transfers(&self, saved: impl Fn(Member) -> Ns) -> Ns {
+        self.replay.shorter_steps(&self.transfers(saved)).into_iter().sum()
+    }
+
     /// By part and call: how much less it waits for others if some calls take less time to transfer, ns.
     pub(crate) fn waits_of_transfers(&self, saved: impl Fn(Member) -> Ns) -> BTreeMap<(u32, u32), Ns> {
         let waits = self.replay.waits_less(&self.transfers(saved)).into_iter().enumerate();
