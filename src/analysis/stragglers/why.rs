@@ -1,13 +1,15 @@
 //! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
-use crate::job::Job;
-use crate::job::cause::{DelayCause, Difference, WindowPairs, common_factor, differences, differences_of};
+use crate::job::cause::{
+    DelayCause, Difference, WindowPair, WindowPairs, common_factor, differences, differences_of,
+};
 use crate::job::delay::{Chain, StepKey};
-use crate::job::replay::ReplayedJob;
-use crate::job::window::Windows;
+use crate::job::replay::{Replay, ReplayedJob};
+use crate::job::window::{LocalWindow, Windows};
+use crate::job::{Job, Member};
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
-use hta_base::units::Ns;
+use hta_base::units::{Ns, Span};
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
@@ -45,8 +47,9 @@ pub(crate) fn explain(job: &Job, judged: &Judgement, chains: &JobChains) -> Vec<
 }
 
 /// Replaces the differences of stragglers whose kernels are slower or others, and of those that no chain
-/// shows, by those of all their work: one call has too few kernels to tell a slow device from a slow kernel,
-/// and a rank for which all others wait seldom meets them, so that its local times hold more kernels.
+/// shows, by those of all their work: one call has too few kernels to tell a slow device from a slow kernel.
+/// Where it seems to run other kernels, whole steps are compared: the time before a call holds more kernels
+/// on a rank that never waits than on one that did so just before it.
 pub(crate) fn of_all_work(
     job: &Job,
     judged: &Judgement,
@@ -80,6 +83,7 @@ pub(crate) fn of_all_work(
     let peers = replay.peers();
     for s in short {
         // By part and step: pairs of a segment and its typical peer.
+        let are_others = main_cause(&s, why) == Some(DelayCause::OtherKernels);
         let mut pairs: BTreeMap<(u32, Option<StepKey>), WindowPairs> = BTreeMap::new();
         for i in (0..replay.len()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
             let mut alike = peers.get(&replay.peer_key(i)).cloned().unwrap_or_default();
@@ -91,13 +95,21 @@ pub(crate) fn of_all_work(
             let side = |k: usize| (replay.member(k), replay.window(job, k));
             pairs.entry((replay.part(i), replay.step(i))).or_default().push([side(i), side(typical)]);
         }
+        if are_others {
+            let steps = pairs
+                .into_iter()
+                .filter_map(|(at, of)| Some((at, vec![whole_step(job, replay, at.1, &of)?])));
+            pairs = steps.collect();
+        }
         why.retain(|d| !s.is_late(d.part, d.step));
         let factor = common_factor(job, &pairs.values().flatten().copied().collect());
         for ((part, step), pairs) in pairs {
             let Some([(last, _), (typical, _)]) = pairs.last().copied() else { continue };
             let local = job.call(last).shape.group;
             let Some(group) = job.matched.group_of(part, local) else { continue };
-            let differences = differences_of(job, &windows, &pairs, factor);
+            let mut differences = differences_of(job, &windows, &pairs, factor);
+            // In a whole step the others wait for this rank; what remains is what it works.
+            differences.retain(|d| !are_others || d.cause.is_own_work());
             why.push(StepDifferences {
                 part,
                 step,
@@ -108,6 +120,17 @@ pub(crate) fn of_all_work(
             });
         }
     }
+}
+
+/// The windows of a rank and of the typical one of its last call, each from the start of its step.
+fn whole_step(job: &Job, replay: &Replay, step: Option<StepKey>, pairs: &WindowPairs) -> Option<WindowPair> {
+    let last = *pairs.last()?;
+    let whole = |(m, w): (Member, LocalWindow)| {
+        let mut nodes = replay.of_part(m.part).filter(|i| replay.step(*i) == step);
+        let start = replay.window(job, nodes.next()?).span.start.min(w.span.start);
+        Some((m, LocalWindow { span: Span::new(start, w.span.end), ..w }))
+    };
+    Some([whole(last[0])?, whole(last[1])?])
 }
 
 /// Whether to explain a part's window in a chain: it delayed others, or was late behind one that did.
