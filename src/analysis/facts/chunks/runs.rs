@@ -14,6 +14,7 @@
 use crate::facts::chunks::chunk::ChunkKind;
 use crate::facts::chunks::work::{ComputeItem, ComputePass};
 use hta_base::units::{Ns, Span};
+use hta_trace::strings::StrId;
 use std::ops::Range;
 
 /// A call that sends or receives messages.
@@ -58,7 +59,8 @@ pub(super) fn chunk_runs(
             let (before, behind) = around(&all, messages, *i);
             before.iter().any(|m| m.receives) || behind.iter().any(|m| m.sends)
         };
-        return (0..all.len()).filter(is_chunk).filter_map(|i| all.get(i).cloned()).collect();
+        let chunks = (0..all.len()).filter(is_chunk).filter_map(|i| all.get(i).cloned()).collect();
+        return without_repeats(items, chunks);
     }
     by_messages(&all, messages)
 }
@@ -148,6 +150,32 @@ fn without_rests(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun>
         alike.any(|other| length * SHORT < extent(items, other).len())
     };
     all.iter().filter(|run| !is_rest(run)).cloned().collect()
+}
+
+/// Divides runs of several stages: on a rank with several stages, two chunks may follow each other without a
+/// message between. Such a run has so many times the usual number of kernels, in the same sequence again.
+fn without_repeats(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
+    let usual = |kind: Option<ChunkKind>| {
+        let mut counts: Vec<usize> = all.iter().filter(|r| r.kind == kind).map(|r| r.items.len()).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied().unwrap_or(0)
+    };
+    let of_kind = ChunkKind::ALL.map(|kind| (Some(kind), usual(Some(kind))));
+    let divided = |run: &ComputeRun| -> Vec<ComputeRun> {
+        let count = of_kind.iter().find(|(kind, _)| *kind == run.kind).map_or(0, |(_, count)| *count);
+        let names: Vec<StrId> =
+            items.get(run.items.clone()).unwrap_or_default().iter().map(|i| i.name).collect();
+        let is_repeated = count > 0
+            && names.len() > count
+            && names.len().is_multiple_of(count)
+            && names.chunks(count).all(|part| Some(part) == names.get(..count));
+        if !is_repeated {
+            return vec![run.clone()];
+        }
+        let starts = run.items.clone().step_by(count);
+        starts.map(|at| ComputeRun { items: at..at + count, ..run.clone() }).collect()
+    };
+    all.iter().flat_map(divided).collect()
 }
 
 /// The messages between a run and the runs before and behind it.

@@ -7,6 +7,7 @@ use hta_base::units::Ns;
 use hta_trace::category::Class;
 use hta_trace::device::is_host_communication;
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 
 /// One kernel, or one operator.
@@ -17,6 +18,8 @@ pub(super) struct ComputeItem {
     pub(super) end: Ns,
     /// The pass that it belongs to.
     pub(super) pass: ComputePass,
+    /// Of the kernel or operator.
+    pub(super) name: StrId,
 }
 
 /// The pass to which computing belongs, by the operator that submits it.
@@ -59,6 +62,7 @@ fn on_devices(trace: &RankTrace, directions: &Directions) -> Vec<ComputeItem> {
         start: a.span.start,
         end: a.span.end,
         pass: a.op().map_or(ComputePass::Unknown, |op| pass(directions, op)),
+        name: a.name,
     };
     computes.map(item).collect()
 }
@@ -75,7 +79,8 @@ fn on_host(trace: &RankTrace, directions: &Directions) -> Vec<ComputeItem> {
     let is_outer = |row: &u32| trace.stacks.parent(*row).is_none_or(|p| !is_compute(p));
     let item = |row: u32| {
         let span = trace.span(row);
-        ComputeItem { submit: span.start, start: span.start, end: span.end, pass: pass(directions, row) }
+        let (submit, pass, name) = (span.start, pass(directions, row), c.name(row as usize));
+        ComputeItem { submit, start: span.start, end: span.end, pass, name }
     };
     (0..c.len() as u32).filter(|row| is_compute(*row)).filter(is_outer).map(item).collect()
 }

@@ -10,7 +10,9 @@ fn submitted(text: &str) -> (Vec<ComputeItem>, Vec<MessageCall>, Vec<Ns>) {
     for (i, word) in (1..).zip(text.split_whitespace()) {
         let at = i * 100;
         let (sign, peer) = word.split_at(1);
-        let mut item = |pass, len| items.push(ComputeItem { submit: at, start: at, end: at + len, pass });
+        let name = StrId::EMPTY;
+        let mut item =
+            |pass, len| items.push(ComputeItem { submit: at, start: at, end: at + len, pass, name });
         let peer = peer.parse().ok();
         match sign {
             "f" => item(ComputePass::Of(ChunkKind::Forward), 10_000),
@@ -52,6 +54,16 @@ fn chunks_are_runs_of_one_direction_between_messages() {
     assert_eq!(found("< f f b b > < f f b b >", true), "F2 B2 F2 B2");
     // A first stage receives nothing before forward, and sends nothing after backward.
     assert_eq!(found("f f > f f > < b b f f > < b b < b b", true), "F2 F2 B2 F2 B2 B2");
+}
+
+#[test]
+fn a_run_of_two_stages_is_divided_where_its_kernels_repeat() {
+    assert_eq!(
+        found("< f f > < f f > < f f f f > < b b > < b b > < b b b b >", true),
+        "F2 F2 F2 F2 B2 B2 B2 B2"
+    );
+    // Three kernels are no repetition of two.
+    assert_eq!(found("< f f > < f f > < f f f > < b b >", true), "F2 F2 F3 B2");
 }
 
 #[test]
