@@ -36,7 +36,7 @@ impl Context<'_> {
         let gain = by_replay.or(at_most).unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
         let n = self.account.steps.len().max(1) as Ns * owners;
-        let time = cause.owned_part(part) / n;
+        let time = cause.owned_sum() / n;
         if let Some(known) = known {
             cause.words = known.words;
             cause.p_value = known.p_value;

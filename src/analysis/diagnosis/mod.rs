@@ -5,6 +5,7 @@
 //! family share.
 
 mod account;
+mod bubbles;
 mod cause;
 mod cause_words;
 mod causes;

@@ -2,10 +2,11 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart};
+use crate::diagnosis::bubbles;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::rule::CauseFamily;
-use crate::diagnosis::transfer;
+use crate::diagnosis::transfer::{self, LostByCell};
 use crate::efficiency::account::PartDevice;
 use crate::efficiency::delay_cost;
 use crate::job::delay::StepKey;
@@ -52,9 +53,15 @@ pub(crate) fn owners(
     }
     merge_spread_code(&mut all);
     assign_excess(account, late, &mut all);
-    assign_waits(job, account, late, &mut all);
+    let communication = transfer::find(job, account);
+    let mut waits = assign_waits(job, account, late);
+    bubbles::limit_hosts(job, account, &communication, &mut waits);
+    for ((key, cell), ns) in waits {
+        *all.entry(key).or_default().owned.entry((cell.0, cell.1, TimePart::Waiting)).or_default() += ns;
+    }
     release_small(account, &mut all);
-    assign_communication(job, account, &mut all);
+    assign_communication(account, communication, &mut all);
+    bubbles::idle(job, account, &mut all);
     all
 }
 
@@ -69,14 +76,18 @@ fn release_small(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCau
 }
 
 /// Gives transfers, and waits between stages that nobody owns yet, to causes in the communication itself.
-fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
+fn assign_communication(
+    account: &JobAccount,
+    found: LostByCell,
+    all: &mut BTreeMap<CauseKey, CollectedCause>,
+) {
     let mut waits: BTreeMap<(usize, PartDevice), Ns> = BTreeMap::new();
     for ((s, place, _), ns) in
         all.values().flat_map(|c| &c.owned).filter(|((_, _, part), _)| *part == TimePart::Waiting)
     {
         *waits.entry((*s, *place)).or_default() += ns;
     }
-    for (cell, lost) in transfer::find(job, account) {
+    for (cell, lost) in found {
         let of_cell = account.steps[cell.0].cells.get(&cell.1);
         let waiting = of_cell.map_or(0, |c| c.parts.waiting);
         let mut left = (waiting - waits.get(&cell).copied().unwrap_or(0)).max(0);
@@ -101,7 +112,11 @@ fn key_of(lost: &Lost) -> &str {
 
 /// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the
 /// names.
-fn collect(all: &mut BTreeMap<CauseKey, CollectedCause>, (step, place): (usize, PartDevice), lost: &Lost) {
+pub(super) fn collect(
+    all: &mut BTreeMap<CauseKey, CollectedCause>,
+    (step, place): (usize, PartDevice),
+    lost: &Lost,
+) {
     if lost.kind == CauseKind::NotExplained {
         return;
     }
@@ -167,13 +182,12 @@ fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Caus
     }
 }
 
-/// Gives the waiting of each step to who caused it: a straggler, or what held the host of the late rank up.
-fn assign_waits(
-    job: &Job,
-    account: &JobAccount,
-    late: &LateRanks,
-    all: &mut BTreeMap<CauseKey, CollectedCause>,
-) {
+/// Waiting by the cause that makes a cell of the account wait, ns.
+pub(super) type CausedWaits = BTreeMap<(CauseKey, (usize, PartDevice)), Ns>;
+
+/// Who caused the waiting of each step: a straggler, or what held the host of the late rank up.
+fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks) -> CausedWaits {
+    let mut out = CausedWaits::new();
     // By step (without steps: all together) and part.
     let has_steps = account.steps.iter().any(|s| s.key.is_some());
     let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
@@ -206,12 +220,12 @@ fn assign_waits(
             for (key, ns) in &owners {
                 let share = (i128::from(cell.parts.waiting) * i128::from(*ns) / i128::from(total)) as Ns;
                 if share > 0 {
-                    let found = all.entry(key.clone()).or_default();
-                    *found.owned.entry((s, *place, TimePart::Waiting)).or_default() += share;
+                    out.insert((key.clone(), (s, *place)), share);
                 }
             }
         }
     }
+    out
 }
 
 /// What the devices of a step idled for by cause, ascending, with the sums up to each, ns.

@@ -15,14 +15,16 @@ use hta_base::units::{Ns, Span};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most
-/// what the owners of waiting leave.
-pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, PartDevice), Vec<Lost>> {
-    let is_exposed = |part| account.sum(part) > 0;
-    if !is_exposed(TimePart::Transfer) && !is_exposed(TimePart::Waiting) {
+/// What is lost of each cell, by step and place.
+pub(crate) type LostByCell = BTreeMap<(usize, PartDevice), Vec<Lost>>;
+
+/// What is lost in exposed communication. Waits between stages are at most what the owners of waiting leave.
+pub(crate) fn find(job: &Job, account: &JobAccount) -> LostByCell {
+    let exposed = [TimePart::Transfer, TimePart::Waiting, TimePart::Unmatched];
+    if exposed.iter().all(|part| account.sum(*part) == 0) {
         return BTreeMap::new();
     }
-    let mut out: BTreeMap<(usize, PartDevice), Vec<Lost>> = BTreeMap::new();
+    let mut out = LostByCell::new();
     for (part, p) in (0u32..).zip(&job.parts) {
         for (l, lane) in p.lanes.iter().enumerate() {
             let calls: Vec<u32> = p.calls_in(l, Span::new(Ns::MIN, Ns::MAX)).collect();
@@ -76,6 +78,15 @@ fn add(job: &Job, part: u32, pieces: &[TransferPiece], window: Span, lost: &mut 
     }
 }
 
+/// The part of a step's time that a kind of exposed communication is.
+fn part_of(kind: ExposedKind) -> TimePart {
+    match kind {
+        ExposedKind::Sync => TimePart::Waiting,
+        ExposedKind::Unmatched => TimePart::Unmatched,
+        ExposedKind::Transfer => TimePart::Transfer,
+    }
+}
+
 /// Divides the exposed pieces of a lane by cause; what no cause takes is left out.
 fn cut(lane: &ExposedLane) -> Vec<TransferPiece> {
     let mut left: Vec<Ns> = lane.exposed.iter().map(|p| p.span.len()).collect();
@@ -93,7 +104,7 @@ fn cut(lane: &ExposedLane) -> Vec<TransferPiece> {
             out.push(TransferPiece {
                 span: Span::new(start, start + share.time),
                 kind,
-                of: if p.what == ExposedKind::Sync { TimePart::Waiting } else { rule.part },
+                of: part_of(p.what),
                 key,
                 call,
             });

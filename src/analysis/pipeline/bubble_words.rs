@@ -1,9 +1,11 @@
 //! The bubble of a pipeline in words, for its own report and for the diagnosis.
 
 use crate::job::Job;
-use crate::pipeline::bubble::ReasonParts;
+use crate::pipeline::bubble::{ReasonParts, TimedChunk};
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use crate::pipeline::placed::PlacedRank;
+use crate::pipeline::placed::graph_of;
+use crate::pipeline::replay::ChunkPlace;
 use crate::pipeline::stages::{LongestStage, StageVerdict, longest_stages};
 use crate::pipeline::what_if::{MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -75,8 +77,8 @@ pub(crate) struct ToldBubble {
     pub(crate) what: String,
     pub(crate) why: String,
     pub(crate) action: String,
-    /// What equal stages save over all steps, ns; `None` if the stages are as equal as single chunks, or the
-    /// longest is that of a slow rank.
+    /// What equal stages save over all steps, or a rank that is slow no more, ns; `None` if the stages are as
+    /// equal as single chunks.
     pub(crate) gain: Option<Ns>,
     /// Whether the gain takes for work what may be a slow device.
     pub(crate) is_open: bool,
@@ -85,10 +87,10 @@ pub(crate) struct ToldBubble {
 /// `None` without pipelines.
 pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
     let stages = longest_stages(job, pipelines);
-    let all = pipelines.0.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
+    let all = pipelines.runs.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
     let (run, s, stage) = all.max_by_key(|(_, s, _)| s.whole.len() - s.busy_mean())?;
     let mut ranks: Vec<u32> = pipelines
-        .0
+        .runs
         .iter()
         .flat_map(|r| &r.chain.ranks)
         .filter(|r| r.part.is_some())
@@ -97,14 +99,17 @@ pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
     ranks.sort_unstable();
     let parts = parts_words(s, stage.as_ref()).map_or(String::new(), |parts| format!(" ({parts})"));
     let mut what = format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(s.bubble_pct()));
-    let gain = gain_of_equal_stages(run, stage.as_ref());
+    let gain = stage.as_ref().and_then(|stage| match stage.verdict {
+        StageVerdict::SlowRank => gain_of_repair(pipelines, run, stage),
+        _ => gain_of_equal_stages(run),
+    });
     let ideal = s.reasons.as_ref().ok().and_then(|r| percent(r.schedule, r.ideal_time));
-    if gain.is_some() {
+    if gain.is_some() && stage.as_ref().is_some_and(|s| s.verdict != StageVerdict::SlowRank) {
         what.push_str(&format!("; equal stages: {}", fmt_pct(ideal)));
     }
     let heavy = stage.filter(|stage| stage.verdict == StageVerdict::TooMuchWork && gain.is_some());
     let heavy = heavy.map_or(String::new(), |stage| {
-        let who = job.mesh.named(&ranks_of_stage(pipelines, stage.stage));
+        let who = job.words.named(&ranks_of_stage(pipelines, stage.stage));
         format!("Stage {} is on {who} and takes {:.2} times as long as usual; ", stage.stage, stage.ratio)
     });
     let why = match &s.reasons {
@@ -114,8 +119,8 @@ pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
             if heavy.is_empty() { "Each rank" } else { "each rank" },
             fmt_ns(s.whole.len() - s.busy_mean()),
             fmt_ns(s.whole.len()),
-            if pipelines.0.len() > 1 {
-                format!(", in the worst of {} pipelines", pipelines.0.len())
+            if pipelines.runs.len() > 1 {
+                format!(", in the worst of {} pipelines", pipelines.runs.len())
             } else {
                 String::new()
             }
@@ -132,18 +137,40 @@ fn ranks_of_stage(pipelines: &Pipelines, stage: u32) -> Vec<u32> {
         let placed = typical(run).map(|s| &s.placed.ranks);
         placed.into_iter().flatten().filter(has).map(|r| r.at.rank).collect()
     };
-    let mut ranks: Vec<u32> = pipelines.0.iter().flat_map(of_run).collect();
+    let mut ranks: Vec<u32> = pipelines.runs.iter().flat_map(of_run).collect();
     ranks.sort_unstable();
     ranks
 }
 
 /// The gain of equal stages over all steps of a pipeline.
-fn gain_of_equal_stages(run: &PipelineRun, stage: Option<&LongestStage>) -> Option<Ns> {
-    stage.filter(|s| s.verdict != StageVerdict::SlowRank)?;
+fn gain_of_equal_stages(run: &PipelineRun) -> Option<Ns> {
     let all: Vec<ReasonParts> = run.steps.iter().filter_map(|s| s.reasons.as_ref().ok().copied()).collect();
     let sum = |of: fn(&ReasonParts) -> Ns| all.iter().map(of).sum::<Ns>();
     let (gain, jitter) = (sum(|r| r.imbalance), sum(|r| r.jitter.abs()));
     (gain > 0 && gain >= JITTER_TIMES * jitter).then_some(gain)
+}
+
+/// The gain over all steps if the longest stage took as long as in the other pipelines, which the step then
+/// waits for.
+fn gain_of_repair(pipelines: &Pipelines, run: &PipelineRun, stage: &LongestStage) -> Option<Ns> {
+    let factor = stage.to_replicas.filter(|f| *f > 1.0)?;
+    let mut gain = 0;
+    for s in run.steps.iter().filter(|s| s.reasons.is_ok()) {
+        let timed: Vec<Vec<TimedChunk>> = s.placed.ranks.iter().map(|r| r.chunks.clone()).collect();
+        let graph = graph_of(&timed)?;
+        let of = |(r, i): ChunkPlace| timed.get(r).and_then(|chunks| chunks.get(i));
+        let measured = |at: ChunkPlace| of(at).map_or(0, |c| c.span.len());
+        let repaired = |at: ChunkPlace| match of(at) {
+            Some(c) if c.chunk.first.stage == stage.stage => (c.span.len() as f64 / factor).round() as Ns,
+            _ => measured(at),
+        };
+        let others = pipelines.runs.iter().filter(|other| other.chain != run.chain);
+        let others = others.flat_map(|o| o.steps.iter().find(|step| step.placed.step == s.placed.step));
+        let longest = others.map(|other| other.whole.len()).max().unwrap_or(0);
+        let saved = graph.time(measured, |_, _| 0) - graph.time(repaired, |_, _| 0);
+        gain += saved.min(s.whole.len() - longest).max(0);
+    }
+    (gain > 0).then_some(gain)
 }
 
 fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gain: Option<Ns>) -> String {
@@ -151,7 +178,13 @@ fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gai
     let find = |name: &str| changes.iter().find(|c| c.change == name);
     let after = |c: &PipelineChange| c.step.map_or(String::new(), fmt_ns);
     let mut out = Vec::new();
-    if let (Some(stage), Some(c), Some(_)) = (stage, find(MOVE_WORK), gain)
+    let slow = stage.filter(|s| s.verdict == StageVerdict::SlowRank);
+    out.extend(slow.map(|s| {
+        let factor =
+            s.to_replicas.map_or(String::new(), |f| format!(": {f:.2} x the time of this stage elsewhere"));
+        format!("check the device and the host of rank {}{factor}", s.rank)
+    }));
+    if let (Some(stage), Some(c), Some(_), None) = (stage, find(MOVE_WORK), gain, slow)
         && let Some(saved) = c.gain.filter(|ns| *ns > 0)
     {
         let share = fmt_pct(percent(saved, s.whole.len()));
@@ -163,7 +196,9 @@ fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gai
         ));
     }
     if let Some(c) = find(MORE_CHUNKS).filter(|c| c.gain.is_some_and(|ns| ns > 0)) {
-        out.push(format!("two chunks a rank: about {}, more memory", after(c)));
+        let stages = c.value.split(',').next().unwrap_or_default();
+        let stages = if stages == "2" { "two" } else { stages };
+        out.push(format!("{stages} chunks a rank: about {}, more memory", after(c)));
     }
     if out.is_empty() {
         out.push(

@@ -1,6 +1,7 @@
 //! A pipeline in one step with its bubble by position and by reason, and why there are no reasons.
 
 use crate::facts::chunks::PipelineChunk;
+use crate::job::delay::StepKey;
 use crate::job::exposed::{ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Member};
 use crate::pipeline::bubble::{
@@ -12,6 +13,7 @@ use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use crate::pipeline::transfers::Transfers;
 use hta_base::units::{Ns, Span, percent};
 use hta_base::wording::ranks::ranks_named;
+use hta_trace::rank_trace::StepFilter;
 use std::sync::Arc;
 
 /// Why the bubble of a pipeline is not divided by reason.
@@ -102,11 +104,17 @@ impl PipelineStep {
 pub(crate) struct PipelineRun {
     pub(crate) chain: StageChain,
     pub(crate) steps: Vec<PipelineStep>,
+    /// Steps in which the ranks do not have equally many chunks.
+    pub(crate) left_out: Vec<Option<StepKey>>,
 }
 
 /// The pipelines of a job, by their first rank.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pipelines(pub(crate) Vec<PipelineRun>);
+pub(crate) struct Pipelines {
+    pub(crate) runs: Vec<PipelineRun>,
+    /// Those of which no step can be measured.
+    pub(crate) unknown: Vec<PipelineRun>,
+}
 
 impl Pipelines {
     pub(crate) fn of(job: &Job) -> Arc<Self> {
@@ -114,13 +122,30 @@ impl Pipelines {
             let facts: Vec<PartFacts> =
                 (0u32..).zip(&job.parts).map(|(part, _)| PartFacts::of(job, part)).collect();
             let run = |chain: StageChain| {
-                let placed = placed_steps(job, &chain);
+                let (placed, left_out) = placed_steps(job, &chain);
                 let steps = placed.into_iter().filter_map(|p| measure(job, &chain, &facts, p)).collect();
-                PipelineRun { chain, steps }
+                PipelineRun { chain, steps, left_out }
             };
-            let runs = chains(job).into_iter().map(run).filter(|r: &PipelineRun| !r.steps.is_empty());
-            Self(runs.collect())
+            let runs = chains(job).into_iter().map(run);
+            let (runs, unknown) = runs.partition(|r: &PipelineRun| !r.steps.is_empty());
+            Self { runs, unknown }
         })
+    }
+}
+
+impl Pipelines {
+    /// The same with some steps only.
+    pub(crate) fn in_steps(&self, filter: &StepFilter) -> Self {
+        let is_asked = |s: &&PipelineStep| {
+            let label = if let Some(StepKey::Label(label)) = s.placed.step { Some(label) } else { None };
+            s.placed.index.is_some_and(|index| filter.keeps(index, label))
+        };
+        let run = |run: &PipelineRun| PipelineRun {
+            steps: run.steps.iter().filter(is_asked).cloned().collect(),
+            ..run.clone()
+        };
+        let runs = self.runs.iter().map(run).filter(|run| !run.steps.is_empty());
+        Self { runs: runs.collect(), unknown: self.unknown.clone() }
     }
 }
 

@@ -9,6 +9,7 @@ mod bubble;
 pub(crate) mod bubble_words;
 pub(crate) mod chain;
 mod dual_pipe;
+pub(crate) mod gaps;
 pub(crate) mod measured;
 mod order;
 mod ordered;
@@ -27,6 +28,7 @@ use crate::population::reasons;
 use crate::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use measured::Pipelines;
+use std::sync::Arc;
 
 pub(crate) struct PipelineOf;
 
@@ -38,7 +40,6 @@ impl Analysis for PipelineOf {
             explain: include_str!("page.md"),
             tables: tables::ALL,
             joins_ranks: true,
-            takes_steps: false,
             needs: &[Capability::Ranks],
             ..About::DEFAULT
         }
@@ -49,9 +50,12 @@ impl Analysis for PipelineOf {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        let pipelines = Pipelines::of(job);
+        let mut pipelines = Pipelines::of(job);
+        if let Some(filter) = &options.model.steps {
+            pipelines = Arc::new(pipelines.in_steps(filter));
+        }
         let mut views = Vec::new();
-        if !pipelines.0.is_empty() {
+        if !(pipelines.runs.is_empty() && pipelines.unknown.is_empty()) {
             views = report::views(job, &pipelines, options);
         }
         if let Some(view) = views.first_mut() {

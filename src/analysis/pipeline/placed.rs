@@ -31,6 +31,8 @@ pub(crate) struct PlacedRank {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlacedPipeline {
     pub(crate) step: Option<StepKey>,
+    /// Index of the step in time.
+    pub(crate) index: Option<u32>,
     pub(crate) ranks: Vec<PlacedRank>,
     pub(crate) shape: PipelineShape,
     /// `None` if the order is that of no known schedule.
@@ -39,15 +41,17 @@ pub(crate) struct PlacedPipeline {
     pub(crate) has_stages: bool,
 }
 
-/// The chunks of a chain in each step. A step in which the recorded ranks do not have equally many chunks is
-/// cut off by the recording, and left out.
-pub(crate) fn placed_steps(job: &Job, chain: &StageChain) -> Vec<PlacedPipeline> {
+/// The chunks of a chain in each step, and the steps that are left out: those in which the recorded ranks do
+/// not have equally many chunks, because the recording cuts them off or chunks were not told apart.
+pub(crate) fn placed_steps(job: &Job, chain: &StageChain) -> (Vec<PlacedPipeline>, Vec<Option<StepKey>>) {
     let mut steps: BTreeMap<Option<StepKey>, Vec<PlacedRank>> = BTreeMap::new();
+    let mut index_of: BTreeMap<StepKey, u32> = BTreeMap::new();
     for (position, at) in chain.ranks.iter().enumerate() {
         let Some(p) = at.part.and_then(|part| job.parts.get(part as usize)) else { continue };
         for (i, c) in p.chunks.iter().enumerate() {
             let step = c.step.and_then(|s| p.steps.get(s as usize));
             let key = step.map(|s| StepKey::new(s.index, s.label));
+            index_of.extend(key.zip(step.map(|s| s.index)));
             let ranks = steps.entry(key).or_insert_with(|| {
                 let rank = |at: &ChainRank| PlacedRank { at: *at, chunks: Vec::new(), index: Vec::new() };
                 chain.ranks.iter().map(rank).collect()
@@ -63,8 +67,17 @@ pub(crate) fn placed_steps(job: &Job, chain: &StageChain) -> Vec<PlacedPipeline>
         }
     }
     let has_steps = steps.keys().any(Option::is_some);
-    let of_step = steps.into_iter().filter(|(key, _)| key.is_some() || !has_steps);
-    of_step.filter_map(|(key, ranks)| place(job, chain, key, ranks)).collect()
+    let (mut placed, mut left_out) = (Vec::new(), Vec::new());
+    for (key, ranks) in steps.into_iter().filter(|(key, _)| key.is_some() || !has_steps) {
+        match place(job, chain, key, ranks) {
+            Some(pipeline) => {
+                let index = key.and_then(|key| index_of.get(&key).copied());
+                placed.push(PlacedPipeline { index, ..pipeline });
+            }
+            None => left_out.push(key),
+        }
+    }
+    (placed, left_out)
 }
 
 fn place(
@@ -76,14 +89,14 @@ fn place(
     let p = u32::try_from(chain.ranks.len()).ok()?;
     if let Some(shape) = by_names(job, &mut ranks, p) {
         let schedule = known_schedule(&ranks, shape);
-        return Some(PlacedPipeline { step, ranks, shape, schedule, has_stages: true });
+        return Some(PlacedPipeline { step, index: None, ranks, shape, schedule, has_stages: true });
     }
     let forward = equal_counts(&ranks)?;
     if !chain.is_ring {
         let shape = PipelineShape { p, v: 1, m: forward };
         count_batches(&mut ranks);
         let schedule = known_schedule(&ranks, shape);
-        return Some(PlacedPipeline { step, ranks, shape, schedule, has_stages: true });
+        return Some(PlacedPipeline { step, index: None, ranks, shape, schedule, has_stages: true });
     }
     let found = by_generated_order(&ranks, p, forward);
     let has_stages = found.is_some();
@@ -97,7 +110,7 @@ fn place(
             (None, PipelineShape { p, v: 1, m: forward })
         }
     };
-    Some(PlacedPipeline { step, ranks, shape, schedule, has_stages })
+    Some(PlacedPipeline { step, index: None, ranks, shape, schedule, has_stages })
 }
 
 fn chunk_of(job: &Job, at: ChainRank, index: usize) -> Option<&PipelineChunk> {

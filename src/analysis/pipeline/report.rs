@@ -11,7 +11,7 @@ use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
 pub(super) fn views(job: &Job, pipelines: &Pipelines, options: &Options) -> Vec<View> {
     let mut out = vec![steps_view(job, pipelines, options)];
-    let worst = pipelines.0.iter().enumerate().max_by_key(|(i, run)| {
+    let worst = pipelines.runs.iter().enumerate().max_by_key(|(i, run)| {
         (typical(run).map_or(0, |s| s.whole.len() - s.busy_mean()), std::cmp::Reverse(*i))
     });
     if let Some((number, run)) = worst {
@@ -38,7 +38,7 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
         rows: Vec::new(),
         notes: Vec::new(),
     };
-    for run in pipelines.0.iter().take(options.top) {
+    for run in pipelines.runs.iter().take(options.top) {
         let Some(s) = typical(run) else { continue };
         let of_time = |ns: Option<Ns>| fmt_pct(ns.and_then(|ns| percent(ns, s.whole.len())));
         let parts = s.reasons.as_ref().ok();
@@ -58,11 +58,12 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
             view.notes.push(format!("pipeline of ranks {}: {}", in_order(&ranks), why.words()));
         }
     }
-    let rest = pipelines.0.len().saturating_sub(options.top);
+    view.notes.extend(pipelines.runs.iter().chain(&pipelines.unknown).filter_map(left_out));
+    let rest = pipelines.runs.len().saturating_sub(options.top);
     if rest > 0 {
         view.notes.push(format!("{rest} more pipelines are in the table pipelines"));
     }
-    for (run, stage) in pipelines.0.iter().zip(longest_stages(job, pipelines)).take(options.top) {
+    for (run, stage) in pipelines.runs.iter().zip(longest_stages(job, pipelines)).take(options.top) {
         if let (Some(stage), Some(s)) = (stage, typical(run)) {
             let why = match stage.verdict {
                 StageVerdict::TooMuchWork => "it has more work",
@@ -81,6 +82,24 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
         }
     }
     view
+}
+
+/// Which steps of a pipeline were not measured, and why.
+fn left_out(run: &PipelineRun) -> Option<String> {
+    let steps: Vec<String> = run.left_out.iter().flatten().map(|key| key.shown()).collect();
+    let which = match (run.left_out.len(), steps.len()) {
+        (0, _) => return None,
+        (_, 0) => "it is".to_string(),
+        (1, _) => format!("step {} is", steps.concat()),
+        (n, _) if n <= 8 => format!("steps {} are", steps.join(", ")),
+        (n, _) => format!("{n} steps are"),
+    };
+    let ranks: Vec<u32> = run.chain.ranks.iter().map(|r| r.rank).collect();
+    Some(format!(
+        "pipeline of ranks {}: {which} left out, because its ranks do not have equally many forward and \
+         backward chunks there",
+        in_order(&ranks)
+    ))
 }
 
 fn ranks_view(number: usize, run: &PipelineRun, s: &PipelineStep) -> View {
@@ -156,7 +175,7 @@ fn changes_view(number: usize, run: &PipelineRun) -> Option<View> {
 pub(super) fn observation(job: &Job, pipelines: &Pipelines) -> Option<Observation> {
     let stages = longest_stages(job, pipelines);
     let with_steps =
-        pipelines.0.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
+        pipelines.runs.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
     let (run, s, stage) = with_steps.max_by_key(|(_, s, _)| s.whole.len() - s.busy_mean())?;
     let pct = s.bubble_pct().filter(|p| *p >= 1.0)?;
     let parts = parts_words(s, stage.as_ref()).map_or(String::new(), |parts| format!(" ({parts})"));

@@ -39,6 +39,8 @@ pub(crate) struct LongestStage {
     pub(crate) verdict: StageVerdict,
     /// Whether there are other pipelines, and it is longer in all of them, too.
     pub(crate) is_of_all: bool,
+    /// To the median of the same stage in other pipelines, if there are any.
+    pub(crate) to_replicas: Option<f64>,
 }
 
 /// Sums of the chunks of a stage and kind.
@@ -87,7 +89,7 @@ fn ratio(works: &BTreeMap<u32, StageWork>, stage: u32, of: impl Fn(&StageWork) -
 
 /// The longest stage of each pipeline; `None` where all are as long as usual.
 pub(crate) fn longest_stages(job: &crate::job::Job, pipelines: &Pipelines) -> Vec<Option<LongestStage>> {
-    let all: Vec<BTreeMap<u32, StageWork>> = pipelines.0.iter().map(|run| works(job, run)).collect();
+    let all: Vec<BTreeMap<u32, StageWork>> = pipelines.runs.iter().map(|run| works(job, run)).collect();
     let longest = |own: usize| {
         let works = all.get(own)?;
         let (stage, work) = works.iter().max_by_key(|(s, w)| (w.time, std::cmp::Reverse(**s)))?;
@@ -106,7 +108,10 @@ pub(crate) fn longest_stages(job: &crate::job::Job, pipelines: &Pipelines) -> Ve
             _ => StageVerdict::CannotTell,
         };
         let is_of_all = alike > 0 && alike == others().count();
-        Some(LongestStage { stage: *stage, rank: work.rank, ratio: found, verdict, is_of_all })
+        let mut replicas: Vec<Ns> = others().filter_map(|(_, w)| Some(w.get(stage)?.time)).collect();
+        let usual = median(&mut replicas).filter(|ns| *ns > 0);
+        let to_replicas = usual.map(|ns| work.time as f64 / ns as f64);
+        Some(LongestStage { stage: *stage, rank: work.rank, ratio: found, verdict, is_of_all, to_replicas })
     };
     (0..all.len()).map(longest).collect()
 }

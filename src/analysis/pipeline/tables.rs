@@ -113,7 +113,7 @@ pub(super) fn build(job: &crate::job::Job, pipelines: &Pipelines) -> Vec<Batch> 
         PipelineChunks::default(),
         PipelineWhatIf::default(),
     );
-    for (pipeline, run) in (0u32..).zip(&pipelines.0) {
+    for (pipeline, run) in (0u32..).zip(&pipelines.runs) {
         for s in &run.steps {
             push_step(&mut table, pipeline, run, s);
             push_ranks(&mut ranks, pipeline, s);

@@ -35,6 +35,8 @@ struct ReplayedPipeline {
     /// Median of the measured times, ns.
     time: Ns,
     base: Ns,
+    /// Median of what messages add to a step, where it is known, ns.
+    transfer: Option<Ns>,
 }
 
 /// Names of changes, for those who look for one.
@@ -78,13 +80,24 @@ pub(crate) fn changes(run: &PipelineRun) -> Vec<PipelineChange> {
             replay.map(|ns| of.change("micro-batches", more.m.to_string(), ns, more, "a larger batch")),
         );
     }
-    let twice = PipelineShape { v: 2, ..shape };
-    if shape.v == 1 && shape.m.is_multiple_of(shape.p) {
-        let halves = of.halves();
-        let replay = of.replay(KnownSchedule::Interleaved, twice, &halves);
-        let needs = "stages that can be divided; twice the messages; memory of more micro-batches";
-        out.extend(replay.map(|ns| of.change(MORE_CHUNKS, "2, interleaved".to_string(), ns, twice, needs)));
+    for &factor in of.dividing() {
+        let more = PipelineShape { v: shape.v * factor, ..shape };
+        let replay = of.replay(KnownSchedule::Interleaved, more, &of.divided(factor));
+        let needs = "stages that can be divided; more messages; memory of more micro-batches";
+        let value = format!("{}, interleaved", more.v);
+        out.extend(replay.map(|ns| of.change(MORE_CHUNKS, value, ns, more, needs)));
     }
+    out.extend(of.transfer.map(|ns| PipelineChange {
+        gain: Some(ns),
+        step: Some(of.time - ns),
+        ..of.change(
+            "transfers",
+            "none".to_string(),
+            of.base,
+            shape,
+            "faster links, or messages behind compute",
+        )
+    }));
     out
 }
 
@@ -96,9 +109,10 @@ impl ReplayedPipeline {
             s.reasons.is_ok() && s.placed.schedule == Some(schedule) && s.placed.shape == shape
         };
         let mut lengths: BTreeMap<(u32, ChunkKind), Vec<Ns>> = BTreeMap::new();
-        let mut times = Vec::new();
+        let (mut times, mut transfers) = (Vec::new(), Vec::new());
         for s in run.steps.iter().filter(is_alike) {
             times.push(s.whole.len());
+            transfers.extend(s.reasons.as_ref().ok().and_then(|r| r.transfer));
             for c in s.placed.ranks.iter().flat_map(|r| &r.chunks) {
                 if c.chunk.with.is_some() {
                     return None;
@@ -108,7 +122,8 @@ impl ReplayedPipeline {
         }
         let lengths: StageLengths =
             lengths.into_iter().filter_map(|(key, mut ns)| Some((key, median(&mut ns)?))).collect();
-        let mut out = Self { schedule, shape, lengths, time: median(&mut times)?, base: 0 };
+        let transfer = median(&mut transfers);
+        let mut out = Self { schedule, shape, lengths, time: median(&mut times)?, base: 0, transfer };
         out.base = out.replay(schedule, shape, &out.lengths)?;
         Some(out)
     }
@@ -195,12 +210,29 @@ impl ReplayedPipeline {
         self.lengths.iter().map(changed).collect()
     }
 
-    /// Each stage as two halves, the second one round of ranks later.
-    fn halves(&self) -> StageLengths {
-        let p = self.shape.p;
-        let halves = |((stage, kind), ns): (&(u32, ChunkKind), &Ns)| {
-            [((*stage, *kind), ns / 2), ((stage + p, *kind), ns - ns / 2)]
+    /// Into how many parts each stage may be divided for an interleaved schedule: none if backward is divided
+    /// into two chunks, which this schedule does not know.
+    fn dividing(&self) -> &'static [u32] {
+        use KnownSchedule::{BreadthFirst, GPipe, Interleaved, OneForwardOneBackward};
+        match self.schedule {
+            GPipe | OneForwardOneBackward | BreadthFirst | Interleaved
+                if self.shape.m.is_multiple_of(self.shape.p) =>
+            {
+                &[2, 4]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Each stage in equal parts, on the same rank.
+    fn divided(&self, factor: u32) -> StageLengths {
+        let all = self.shape.p * self.shape.v;
+        let n = Ns::from(factor.max(1));
+        let parts = |((stage, kind), ns): (&(u32, ChunkKind), &Ns)| {
+            let (stage, kind, ns) = (*stage, *kind, *ns);
+            let part = move |i: u32| (ns * Ns::from(i + 1)) / n - (ns * Ns::from(i)) / n;
+            (0..factor).map(move |i| ((stage + i * all, kind), part(i)))
         };
-        self.lengths.iter().flat_map(halves).collect()
+        self.lengths.iter().flat_map(parts).collect()
     }
 }

@@ -36,8 +36,7 @@ const OF_ALL: &str = "leave --steps out";
 fn an_analysis_refuses_filters_that_select_nothing_on_one_rank_and_on_several() {
     for analysis in ANALYSES.iter().map(|a| a.stem()) {
         for (traces, ranks) in [(SET, "the set holds ranks 0-7"), (ONE, "the set holds rank 0")] {
-            let of_all =
-                ["patterns", "graph-ops", "collectives", "experts", "fabric", "mesh", "pipeline", "what-if"];
+            let of_all = ["patterns", "graph-ops", "collectives", "experts", "fabric", "mesh", "what-if"];
             let narrows = !of_all.contains(&analysis);
             refused(&[analysis, traces, "--steps", "100"], if narrows { STEPS } else { OF_ALL });
             let with_groups =

@@ -1,6 +1,7 @@
 //! `pipeline_bubble`: exposed waits of one pipeline stage for another, in messages and in the collective that
-//! ends them, beyond those that a late host explains. Where the chunks of the stages are known, it says why
-//! the pipeline waits, and gains what equal stages save; the price of the schedule itself is a bound.
+//! ends them, beyond those that a late host explains. Where the chunks of the stages are known, it owns all
+//! of the bubble but what a host explains, says why the pipeline waits, and gains what equal stages save; the
+//! price of the schedule itself is a bound.
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
@@ -8,9 +9,11 @@ use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
-use crate::job::exposed::ExposedKind;
+use crate::job::delay::step_of;
+use crate::job::exposed::{ExposedKind, ExposedPiece};
 use crate::job::{Group, Job, Member, RankSummary};
 use crate::pipeline::bubble_words::told;
+use crate::pipeline::gaps::PipelineGaps;
 use crate::pipeline::measured::Pipelines;
 use hta_base::units::Ns;
 use hta_trace::collective::Message;
@@ -22,7 +25,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     evidence: "waits for messages between ranks that hand on the results of chunks to each other \
                (`hta pipeline`), in a group whose description says pipeline (pp), or whose ranks only send \
                to the next and back; and in the collective that follows them",
-    owns: "S",
+    owns: "S; where chunks are known all of the bubble: S, F and U of messages, and idle time of no cause",
     command: "pipeline",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {
@@ -51,7 +54,7 @@ impl StageMessages {
         let is_pipeline = |(i, g): (u32, &Group)| job.mesh.is_pipeline(&job.parts, i, g);
         let groups = (0..).zip(&job.matched.groups).map(is_pipeline).collect();
         let mut pipeline_of: BTreeMap<u32, usize> = BTreeMap::new();
-        for (i, run) in Pipelines::of(job).0.iter().enumerate() {
+        for (i, run) in Pipelines::of(job).runs.iter().enumerate() {
             run.chain.ranks.iter().for_each(|r| {
                 pipeline_of.insert(r.rank, i);
             });
@@ -93,14 +96,23 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
 }
 
 fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
-    let stages = lane.job.shared(StageMessages::of);
+    let (job, part) = (lane.job, lane.part);
+    let (stages, bubbles) = (job.shared(StageMessages::of), job.shared(PipelineGaps::of));
     let ends = ends_of_pipelines(lane, &stages);
-    let is_message = |i: u32| stages.has(lane.job, Member { part: lane.part, call: i }) || ends.contains(&i);
-    let waits = lane.exposed.iter().zip(left).enumerate().filter(|(_, (p, _))| p.what == ExposedKind::Sync);
-    let of_stages = waits.filter(|(_, (p, _))| p.call.is_some_and(is_message));
-    of_stages
-        .map(|(piece, (_, left))| TransferShare { piece, time: *left, key: Some(MESSAGES.into()) })
-        .collect()
+    let share = |(piece, (p, left)): (usize, (&ExposedPiece, &Ns))| {
+        let member = Member { part, call: p.call? };
+        let is_message = stages.has(job, member);
+        let time = match bubbles.of_step(part, step_of(job, member)) {
+            // The bubble ends with the last chunk: what the collective behind it waits for then is not in it.
+            Some(bubble) if is_message || (p.what == ExposedKind::Sync && ends.contains(&member.call)) => {
+                bubble.holds(job, part, p.span).min(*left)
+            }
+            None if p.what == ExposedKind::Sync && (is_message || ends.contains(&member.call)) => *left,
+            _ => 0,
+        };
+        Some(TransferShare { piece, time, key: Some(MESSAGES.into()) })
+    };
+    lane.exposed.iter().zip(left).enumerate().filter_map(share).collect()
 }
 
 /// Calls of a lane of several stages of a pipeline, which come right after its messages: who is ready early

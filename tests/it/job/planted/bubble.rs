@@ -103,6 +103,50 @@ fn a_heavy_stage_is_imbalance() {
     assert_eq!(found[0].int("recoverable_ns"), 3 * us(3_900 * 6 + 3 * 3_000 - 9 * 3_225));
 }
 
+fn owned(answer: &Answer, kind: &str) -> i64 {
+    let rows = answer.rows_where("time_account", |r| r.cell("cause").as_str() == Some(kind));
+    rows.iter().map(|r| r.int("time_ns")).sum()
+}
+
+/// One cause owns the bubble: waits, transfers and the gaps between them, in all ranks.
+#[test]
+fn the_bubble_has_one_cause() {
+    for heavy in [0, 30] {
+        let answer = Recording::full().answer(&job("undefined", heavy));
+        let bubble: i64 = steps(&answer).iter().map(|s| s.int("bubble_ns") * s.int("rank_count")).sum();
+        let (pipeline, bare) = (owned(&answer, "pipeline_bubble"), owned(&answer, "transfer_bare"));
+        // Up to the launches of a host, which have an owner of their own.
+        assert!((bubble - pipeline).abs() * 200 <= bubble, "{pipeline} ns of {bubble} ns");
+        assert!(bare <= 3 * 4 * us(2 * 15), "{bare}");
+    }
+}
+
+/// A second pipeline is what the first one is compared with: the same stage takes longer on one rank only.
+#[test]
+fn a_stage_that_is_long_in_one_pipeline_is_a_slow_rank() {
+    let program = move |rank: u32, _: u64| {
+        let mut actions = gpipe(rank % STAGES, if rank == 6 { 30 } else { 0 });
+        let first = rank / STAGES * STAGES;
+        for action in &mut actions {
+            match action {
+                Action::Send { group, to: other, .. } | Action::Receive { group, from: other, .. } => {
+                    (*group, *other) = (1 + (rank / STAGES) as usize, first + *other);
+                }
+                _ => {}
+            }
+        }
+        actions
+    };
+    let groups = [Group::new("7", "pp", 0..STAGES), Group::new("8", "pp", STAGES..2 * STAGES)];
+    let answer = Recording::full().answer(&simulate(&Job::new(2 * STAGES, 3, &program).groups(groups)));
+    let found = answer.rows_where("findings", |r| r.text("kind") == "pipeline_bubble");
+    assert!(found[0].text("sentence").contains("stage 2 slow on rank 6"), "{found:?}");
+    assert!(found[0].text("action").contains("rank 6: 1.30 x the time of this stage elsewhere"), "{found:?}");
+    // Each of 6 micro-batches takes 900 us longer there, and the step waits for it.
+    let gain = found[0].int("recoverable_ns") / 3;
+    assert!((gain - 6 * us(900)).abs() < us(100), "{gain}");
+}
+
 /// What a rank that is not recorded did is not known, so that nobody is blamed.
 #[test]
 fn without_a_rank_there_are_no_reasons() {
