@@ -4,13 +4,17 @@
 //! longer in a single one of several pipelines, with as many kernels as elsewhere, runs on a slow rank. With
 //! one pipeline and equal kernels, this cannot be told.
 
-use crate::job::median;
-use crate::pipeline::measured::{PipelineRun, Pipelines};
+use crate::job::{Job, median};
+use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use hta_base::units::Ns;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Smallest ratio to the usual stage for which a stage is named.
 const LEAST_RATIO: f64 = 1.02;
+
+/// Share of the steps in which a stage must be the longest to be named.
+const STEADY: f64 = 0.8;
 
 /// The mean work of a micro-batch in a stage: its chunks of all kinds, without waiting inside.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,32 +56,57 @@ struct StageSums {
     count: i64,
 }
 
-fn works(job: &crate::job::Job, run: &PipelineRun) -> BTreeMap<u32, StageWork> {
-    let mut sums: BTreeMap<(u32, &str), StageSums> = BTreeMap::new();
-    for s in run.steps.iter().filter(|s| s.placed.has_stages) {
-        for (rank, times) in s.placed.ranks.iter().zip(&s.times) {
-            let part = rank.at.part.and_then(|p| job.parts.get(p as usize));
-            for ((c, index), t) in rank.chunks.iter().zip(&rank.index).zip(times) {
-                // Of two chunks at once it is not known what each takes.
-                if c.chunk.with.is_some() {
-                    continue;
-                }
-                let sum = sums.entry((c.chunk.first.stage, c.chunk.first.kind.letter())).or_default();
-                sum.rank = rank.at.rank;
-                sum.time += c.span.len() - t.inner_wait.min(c.span.len());
-                sum.work += part.and_then(|p| p.chunks.get(*index)).map_or(0, |c| i64::from(c.work_count));
-                sum.count += 1;
+type SumsOfStages = BTreeMap<(u32, &'static str), StageSums>;
+
+fn sums(job: &Job, s: &PipelineStep) -> SumsOfStages {
+    let mut out = SumsOfStages::new();
+    for (rank, times) in s.placed.ranks.iter().zip(&s.times) {
+        let part = rank.at.part.and_then(|p| job.parts.get(p as usize));
+        for ((c, index), t) in rank.chunks.iter().zip(&rank.index).zip(times) {
+            // Of two chunks at once it is not known what each takes.
+            if c.chunk.with.is_some() {
+                continue;
             }
+            let sum = out.entry((c.chunk.first.stage, c.chunk.first.kind.letter())).or_default();
+            sum.rank = rank.at.rank;
+            sum.time += c.span.len() - t.inner_wait.min(c.span.len());
+            sum.work += part.and_then(|p| p.chunks.get(*index)).map_or(0, |c| i64::from(c.work_count));
+            sum.count += 1;
         }
     }
+    out
+}
+
+fn works(sums: &SumsOfStages) -> BTreeMap<u32, StageWork> {
     let mut out: BTreeMap<u32, StageWork> = BTreeMap::new();
     for ((stage, _), s) in sums {
-        let work = out.entry(stage).or_default();
+        let work = out.entry(*stage).or_default();
         work.rank = s.rank;
         work.time += s.time / s.count.max(1);
         work.work += s.work * 1000 / s.count.max(1);
     }
     out
+}
+
+fn longest_of(works: &BTreeMap<u32, StageWork>) -> Option<u32> {
+    works.iter().max_by_key(|(stage, w)| (w.time, Reverse(**stage))).map(|(stage, _)| *stage)
+}
+
+/// The stages of a pipeline over all its steps, and the one that takes longest in nearly all of them.
+fn over_steps(job: &Job, run: &PipelineRun) -> (BTreeMap<u32, StageWork>, Option<u32>) {
+    let steps: Vec<SumsOfStages> =
+        run.steps.iter().filter(|s| s.placed.has_stages).map(|s| sums(job, s)).collect();
+    let mut all = SumsOfStages::new();
+    for (key, s) in steps.iter().flatten() {
+        let sum = all.entry(*key).or_default();
+        sum.rank = s.rank;
+        (sum.time, sum.work, sum.count) = (sum.time + s.time, sum.work + s.work, sum.count + s.count);
+    }
+    let works_of_all = works(&all);
+    let longest = longest_of(&works_of_all);
+    let in_steps = steps.iter().filter(|step| longest_of(&works(step)) == longest).count();
+    let is_steady = in_steps as f64 >= STEADY * steps.len() as f64;
+    (works_of_all, longest.filter(|_| is_steady))
 }
 
 /// The ratio of a stage to the median of the others.
@@ -87,12 +116,15 @@ fn ratio(works: &BTreeMap<u32, StageWork>, stage: u32, of: impl Fn(&StageWork) -
     works.get(&stage).map(|w| of(w) as f64 / usual as f64)
 }
 
-/// The longest stage of each pipeline; `None` where all are as long as usual.
-pub(crate) fn longest_stages(job: &crate::job::Job, pipelines: &Pipelines) -> Vec<Option<LongestStage>> {
-    let all: Vec<BTreeMap<u32, StageWork>> = pipelines.runs.iter().map(|run| works(job, run)).collect();
+/// The longest stage of each pipeline; `None` where all are as long as usual, or another one is the longest
+/// in other steps.
+pub(crate) fn longest_stages(job: &Job, pipelines: &Pipelines) -> Vec<Option<LongestStage>> {
+    let (all, named): (Vec<BTreeMap<u32, StageWork>>, Vec<Option<u32>>) =
+        pipelines.runs.iter().map(|run| over_steps(job, run)).unzip();
     let longest = |own: usize| {
         let works = all.get(own)?;
-        let (stage, work) = works.iter().max_by_key(|(s, w)| (w.time, std::cmp::Reverse(**s)))?;
+        let stage = &(*named.get(own)?)?;
+        let work = works.get(stage)?;
         let found = ratio(works, *stage, |w| w.time).filter(|r| *r >= LEAST_RATIO)?;
         let is_longer_in = |other: &BTreeMap<u32, StageWork>| {
             ratio(other, *stage, |w| w.time).is_some_and(|r| r - 1.0 >= (found - 1.0) / 2.0)

@@ -86,6 +86,22 @@ fn a_missing_rank_leaves_positions_alone() {
     assert!(findings.is_empty(), "{findings:?}");
 }
 
+/// Stage 2 sleeps for longer, but on a loaded machine stage 3 took longest in one of two steps.
+#[test]
+fn a_stage_that_is_the_longest_in_some_steps_is_not_named() {
+    let sentence = |name: &str| {
+        let (answer, _) = set(name)?;
+        let of_bubble = answer.rows_where("findings", |r| r.text("kind") == "pipeline_bubble");
+        Some(crate::run::one(of_bubble).text("sentence").to_string())
+    };
+    let (Some(unsteady), Some(steady)) = (sentence("gloo_1f1b_p4_m8_slow2"), sentence("gloo_1f1b_p3_m7"))
+    else {
+        return;
+    };
+    assert!(unsteady.contains("imbalance 13.8") && !unsteady.contains("too heavy"), "{unsteady}");
+    assert!(steady.contains("stage 2 too heavy"), "{steady}");
+}
+
 /// The schedule, size and parts of recordings of torch; what messages take on the host is part of the lag.
 #[test]
 fn recorded_pipelines_have_the_known_parts() {
