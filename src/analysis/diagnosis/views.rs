@@ -247,7 +247,7 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::mesh::Atom;
+    use crate::job::mesh::coordinates::Atom;
 
     /// A rank that computes for `compute` of 1,000 ns and waits for the rest.
     fn line(rank: u32, compute: Ns, is_late: bool) -> RankLine {
