@@ -91,6 +91,8 @@ pub struct AcrossOptions {
     pub by_position: bool,
     /// The mesh of the job, if it is told.
     pub mesh: Option<MeshShape>,
+    /// Whether the ranks are chosen by their coordinates in it.
+    pub chooses_by_mesh: bool,
 }
 
 /// An option that changes the results of some analyses only. Given to another one it is refused.
@@ -119,6 +121,7 @@ impl Default for AcrossOptions {
             groups: Vec::new(),
             by_position: false,
             mesh: None,
+            chooses_by_mesh: false,
         }
     }
 }

@@ -308,6 +308,11 @@ fn ignored(
             (options.kernel_wait_max / 1000).to_string(),
         ),
         (across.clock != ClockMode::default() && !joins, "--clock", across.clock.name().to_string()),
+        (
+            across.mesh.is_some() && !joins && !across.chooses_by_mesh,
+            "--mesh",
+            across.mesh.as_ref().map_or_else(String::new, MeshShape::to_string),
+        ),
     ];
     match given.into_iter().find(|(is_ignored, ..)| *is_ignored) {
         None => Ok(()),

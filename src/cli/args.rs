@@ -243,6 +243,7 @@ impl CommonArgs {
             across: AcrossOptions {
                 by_position: self.ranks_by_position,
                 mesh: self.ranks.mesh.clone(),
+                chooses_by_mesh: self.ranks.are_along(),
                 ..AcrossOptions::default()
             },
             ..Options::default()

@@ -29,6 +29,11 @@ pub enum RankChoice {
 pub struct RankRanges(pub Vec<(u32, u32)>);
 
 impl RanksArg {
+    /// Whether ranks are asked for by coordinates.
+    pub fn are_along(&self) -> bool {
+        matches!(self.ranks, Some(RankChoice::Along(_)))
+    }
+
     /// The ranges among the ranks of these files; empty for all ranks.
     ///
     /// # Errors

@@ -118,7 +118,7 @@ fn push_place(mesh: &Mesh, part: &RankSummary, table: &mut RankPlaces) {
     let program = mesh.program(rank);
     let coordinates = program.map(|p| &p.coordinates);
     let place = coordinates.and_then(|c| c.label_of(&[rank]));
-    let along = |dimension: &str| coordinates.filter(|c| c.atoms.len() > 1)?.along(rank, dimension);
+    let along = |dimension: &str| mesh.along(rank, dimension);
     table.push(RankPlaceRow {
         rank,
         role: part.role_name(),

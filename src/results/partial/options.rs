@@ -157,6 +157,7 @@ pub fn restore(recorded: &RecordedOptions) -> Result<Restored, (String, String)>
             groups,
             by_position: flag("--ranks-by-position"),
             mesh,
+            chooses_by_mesh: false,
         },
         wanted: if flag("--no-events") { Wanted::NoEvents } else { Wanted::All },
         ..Options::default()

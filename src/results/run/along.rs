@@ -40,7 +40,8 @@ pub fn ranks_along(
     let programs = coordinates_of_heads(&heads, &told).map_err(|why| refused("--mesh", given(), why))?;
     let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
     let is_along = |rank: u32, name: &str| {
-        let place = programs.iter().find(|p| p.holds(rank)).and_then(|p| p.along(rank, name));
+        let of_mesh = || programs.iter().find(|p| p.holds(rank))?.along(rank, name);
+        let place = of_mesh().or_else(|| told.files.get(&rank)?.along(name).filter(|_| mesh.is_none()));
         place.is_some_and(|at| asked.iter().any(|(n, (a, b))| n == name && (*a..=*b).contains(&at)))
     };
     let is_asked = |rank: &u32| names.iter().all(|name| is_along(*rank, name));

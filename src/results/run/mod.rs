@@ -37,12 +37,15 @@ pub use which_capture::{WhichCapture, by_process as captures_by_process};
 use crate::store::Spool;
 use attempt::{Attempt, attempt};
 use hta_analysis::api::{Analysis, Options, Output};
+use hta_analysis::filters;
+use hta_analysis::job::{ProgramExtent, ToldMeshes};
 use hta_base::table::schema::Batch;
 use hta_read::error::SetError;
 use hta_read::input::Input;
 use hta_read::options::LoadOptions;
 use hta_read::source::ByteCount;
 use hta_trace::rank_trace::RankTrace;
+use std::collections::BTreeSet;
 use std::io;
 
 /// Receives data that is too large to keep in memory.
@@ -177,6 +180,16 @@ fn whole(
     reduce(set, request.analyses, request.options, sink)
 }
 
+/// Checks `--mesh` against what the heads of the files say, before they are read. Of several programs it is
+/// checked when they are joined.
+fn check_mesh(claims: &RankClaims, options: &Options) -> Result<(), RunError> {
+    let worlds: BTreeSet<u32> = claims.worlds.iter().copied().flatten().collect();
+    let (Some(world), 1) = (worlds.first().copied(), worlds.len()) else { return Ok(()) };
+    let told = ToldMeshes { shape: options.across.mesh.clone(), ..ToldMeshes::default() };
+    let program = ProgramExtent { role: None, replica: None, first: 0, said: Some(world), seen: 0 };
+    Ok(filters::check_mesh(&told, &[program])?)
+}
+
 /// Maps the ranks of a set of files.
 ///
 /// # Errors
@@ -193,6 +206,7 @@ pub fn map(
     if !request.analyses.iter().any(|a| a.about().needs_known_events) {
         claims.take_idle_processes(request.inputs);
     }
+    check_mesh(&claims, request.options)?;
     // Chosen once, so that a rank that is found later does not move the file to another share.
     let own = match extent {
         Extent::Share(share) => {

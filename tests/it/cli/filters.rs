@@ -47,6 +47,7 @@ fn an_analysis_refuses_filters_that_select_nothing_on_one_rank_and_on_several() 
                 if knows_groups { GROUPS } else { "leave --group out" },
             );
             refused(&[analysis, traces, "--ranks", "99"], ranks);
+            refused(&[analysis, traces, "--ranks", "pp=1"], "add --mesh");
             refused(&[analysis, traces, "--step-pattern", "nope"], "expected an annotation of the traces");
         }
     }

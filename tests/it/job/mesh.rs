@@ -193,7 +193,10 @@ fn names_of_files_tell_the_mesh() {
     assert_eq!(places(&found)[4], "pp 1, dp 1, tp 1");
     let few = tempfile::tempdir().expect("a temporary folder");
     verl(few.path(), &[0, 1]);
-    assert_eq!(places(&answer(&[few.path().into()], &options())), ["-", "-"], "two ranks fit several meshes");
+    let found = answer(&[few.path().into()], &options());
+    assert_eq!(places(&found), ["-", "-"], "two ranks fit several meshes");
+    let along = |r: &crate::run::Record| (r.int("pp"), r.int("dp"), r.int("tp"));
+    assert_eq!(found.rows("rank_places").iter().map(along).collect::<Vec<_>>(), [(0, 0, 0), (0, 0, 1)]);
 }
 
 #[test]

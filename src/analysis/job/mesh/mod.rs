@@ -34,8 +34,9 @@ use crate::job::mesh::names::{GroupName, group_name};
 use crate::job::mesh::naming::{named_atoms, told_atoms};
 use crate::job::mesh::usage::{LocalFamilies, Neighbours, Usage, local_families, usages};
 use crate::job::part::RankSummary;
+use hta_read::coordinates::NamedPlace;
 use hta_trace::collective::{CollectiveCall, Members, Message};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use usage::group_uses;
 
 /// What a family of groups is in the mesh.
@@ -145,6 +146,8 @@ pub struct Mesh {
     pub(crate) hosts: Hosts,
     /// By group of the job, its program and family.
     of_group: Vec<Option<(usize, usize)>>,
+    /// What the names of files say, where several meshes fit them.
+    named: BTreeMap<u32, NamedPlace>,
 }
 
 impl Mesh {
@@ -164,7 +167,18 @@ impl Mesh {
         };
         let of_group = matched.groups.iter().map(|g| listed(g).or_else(|| place_of(&programs, g)));
         let of_group = of_group.collect();
-        Self { programs, hosts, of_group }
+        Self { programs, hosts, of_group, named: told.files.clone() }
+    }
+
+    /// The position of a rank along a dimension, counted from 0; `None` in a program of one dimension, where
+    /// it is the rank.
+    pub(crate) fn along(&self, rank: u32, dimension: &str) -> Option<u32> {
+        let coordinates = &self.program(rank)?.coordinates;
+        match coordinates.atoms.len() {
+            0 => self.named.get(&rank)?.along(dimension),
+            1 => None,
+            _ => coordinates.along(rank, dimension),
+        }
     }
 
     /// The program of a rank.
