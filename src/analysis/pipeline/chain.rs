@@ -54,8 +54,26 @@ pub(crate) fn sent_by_chunks(p: &RankSummary) -> Vec<ChunkMessage> {
         (e.src == p.rank).then_some(ChunkMessage { chunk, to: e.dst, call: e.call })
     };
     let mut out: Vec<ChunkMessage> = p.calls.edges.iter().filter_map(message).collect();
+    in_order(p, &mut out);
     out.sort_unstable();
     out
+}
+
+/// Gives messages in order to the chunks of one direction, where a rank submits several of them behind one
+/// chunk, and as many go to another rank as it has such chunks: each chunk gives one.
+fn in_order(p: &RankSummary, all: &mut [ChunkMessage]) {
+    let peers: BTreeSet<u32> = all.iter().map(|m| m.to).collect();
+    for peer in peers {
+        let mut own: Vec<&mut ChunkMessage> = all.iter_mut().filter(|m| m.to == peer).collect();
+        own.sort_unstable_by_key(|m| m.call);
+        let distinct: BTreeSet<usize> = own.iter().map(|m| m.chunk).collect();
+        let kind = own.first().and_then(|m| p.chunks.get(m.chunk)).map(|c| c.name.kind);
+        let of_kind = (0..p.chunks.len()).filter(|i| p.chunks.get(*i).map(|c| c.name.kind) == kind);
+        let chunks: Vec<usize> = of_kind.collect();
+        if distinct.len() < own.len() && chunks.len() == own.len() {
+            own.into_iter().zip(chunks).for_each(|(m, chunk)| m.chunk = chunk);
+        }
+    }
 }
 
 fn started_before(chunks: &[PipelineChunk], t: Ns) -> usize {

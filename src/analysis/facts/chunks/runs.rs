@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A run of a stage takes its input from a message right before it or gives its result to one right behind
-//! it; other runs (of an optimizer, for example) are no chunks. Where autograd is not recorded, messages show
+//! it, or has the kernels of one that does; other runs (of an optimizer, for example) are no chunks. Where
+//! autograd is not recorded, messages show
 //! the direction: what follows a receive from the next stage is backward. A last stage has no message between
 //! forward and backward of a micro-batch, nor a first stage behind its last backward: there a run ends where
 //! the usual number of kernels of such a run is reached.
@@ -15,6 +16,7 @@ use crate::facts::chunks::chunk::ChunkKind;
 use crate::facts::chunks::work::{ComputeItem, ComputePass};
 use hta_base::units::{Ns, Span};
 use hta_trace::strings::StrId;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A call that sends or receives messages.
@@ -59,8 +61,13 @@ pub(super) fn chunk_runs(
             let (before, behind) = around(&all, messages, *i);
             before.iter().any(|m| m.receives) || behind.iter().any(|m| m.sends)
         };
-        let chunks = (0..all.len()).filter(is_chunk).filter_map(|i| all.get(i).cloned()).collect();
-        return without_repeats(items, chunks);
+        let chunks: Vec<ComputeRun> =
+            (0..all.len()).filter(is_chunk).filter_map(|i| all.get(i).cloned()).collect();
+        let usual = UsualCounts::of(&chunks);
+        let chunks = usual.without_repeats(items, chunks);
+        let known: BTreeSet<_> = chunks.iter().map(|run| work_of(items, run)).collect();
+        let is_known = |run: &ComputeRun| known.contains(&work_of(items, run));
+        return usual.without_repeats(items, all).into_iter().filter(is_known).collect();
     }
     by_messages(&all, messages)
 }
@@ -152,30 +159,44 @@ fn without_rests(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun>
     all.iter().filter(|run| !is_rest(run)).cloned().collect()
 }
 
-/// Divides runs of several stages: on a rank with several stages, two chunks may follow each other without a
-/// message between. Such a run has so many times the usual number of kernels, in the same sequence again.
-fn without_repeats(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
-    let usual = |kind: Option<ChunkKind>| {
-        let mut counts: Vec<usize> = all.iter().filter(|r| r.kind == kind).map(|r| r.items.len()).collect();
-        counts.sort_unstable();
-        counts.get(counts.len() / 2).copied().unwrap_or(0)
-    };
-    let of_kind = ChunkKind::ALL.map(|kind| (Some(kind), usual(Some(kind))));
-    let divided = |run: &ComputeRun| -> Vec<ComputeRun> {
-        let count = of_kind.iter().find(|(kind, _)| *kind == run.kind).map_or(0, |(_, count)| *count);
-        let names: Vec<StrId> =
-            items.get(run.items.clone()).unwrap_or_default().iter().map(|i| i.name).collect();
-        let is_repeated = count > 0
-            && names.len() > count
-            && names.len().is_multiple_of(count)
-            && names.chunks(count).all(|part| Some(part) == names.get(..count));
-        if !is_repeated {
-            return vec![run.clone()];
-        }
-        let starts = run.items.clone().step_by(count);
-        starts.map(|at| ComputeRun { items: at..at + count, ..run.clone() }).collect()
-    };
-    all.iter().flat_map(divided).collect()
+/// What a run computes: its direction, and its kernels or operators by name.
+fn work_of(items: &[ComputeItem], run: &ComputeRun) -> (Option<ChunkKind>, Vec<StrId>) {
+    let of_run = items.get(run.items.clone()).unwrap_or_default();
+    (run.kind, of_run.iter().map(|i| i.name).collect())
+}
+
+/// The usual number of kernels or operators of a run, by direction.
+struct UsualCounts(Vec<(Option<ChunkKind>, usize)>);
+
+impl UsualCounts {
+    fn of(all: &[ComputeRun]) -> Self {
+        let usual = |kind: ChunkKind| {
+            let of_kind = all.iter().filter(|r| r.kind == Some(kind));
+            let mut counts: Vec<usize> = of_kind.map(|r| r.items.len()).collect();
+            counts.sort_unstable();
+            counts.get(counts.len() / 2).copied().unwrap_or(0)
+        };
+        Self(ChunkKind::ALL.map(|kind| (Some(kind), usual(kind))).to_vec())
+    }
+
+    /// Divides runs of several chunks, which may follow each other without a message between. Such a run has
+    /// so many times the usual number of kernels, in the same sequence again.
+    fn without_repeats(&self, items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
+        let divided = |run: ComputeRun| -> Vec<ComputeRun> {
+            let count = self.0.iter().find(|(kind, _)| *kind == run.kind).map_or(0, |(_, count)| *count);
+            let names = work_of(items, &run).1;
+            let is_repeated = count > 0
+                && names.len() > count
+                && names.len().is_multiple_of(count)
+                && names.chunks(count).all(|part| Some(part) == names.get(..count));
+            if !is_repeated {
+                return vec![run];
+            }
+            let starts = run.items.clone().step_by(count);
+            starts.map(|at| ComputeRun { items: at..at + count, ..run.clone() }).collect()
+        };
+        all.into_iter().flat_map(divided).collect()
+    }
 }
 
 /// The messages between a run and the runs before and behind it.

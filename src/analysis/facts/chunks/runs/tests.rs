@@ -67,6 +67,11 @@ fn a_run_of_two_stages_is_divided_where_its_kernels_repeat() {
 }
 
 #[test]
+fn a_run_without_messages_is_a_chunk_if_it_has_the_kernels_of_one() {
+    assert_eq!(found("< f < f < f > > > < b f < b f > >", true), "F1 F1 F1 B1 F1 B1 F1");
+}
+
+#[test]
 fn work_of_an_optimizer_is_no_chunk() {
     assert_eq!(found("f f > < b b o o | f f > < b b o", true), "F2 B2 F2 B2");
     // Without an annotation it is forward work that no message belongs to.
