@@ -151,6 +151,23 @@ impl<K: PartialEq, V: Default> FewSums<K, V> {
 }
 
 impl CellOfStep {
+    /// Idle time beside that of the recording is waiting for other roles, whose step is longer.
+    fn wait_for_roles(&mut self) {
+        let known: Ns = self.lost.iter().filter(|l| l.part == TimePart::Idle).map(|l| l.time).sum();
+        let time = self.parts.idle - known;
+        if time > 0 {
+            self.lost.push(Lost {
+                part: TimePart::Idle,
+                kind: CauseKind::RoleWait,
+                key: String::new(),
+                detail: String::new(),
+                place: String::new(),
+                time,
+                count: 1,
+            });
+        }
+    }
+
     /// Host time outside calls that wait for the device, ns.
     pub(crate) fn host_time(&self) -> Ns {
         self.host.iter().filter(|(kind, _)| kind.is_some()).map(|(_, ns)| *ns).sum()
@@ -241,6 +258,12 @@ impl JobAccount {
                 time: r.time_ns,
                 count: r.count,
             });
+        }
+        if job.parts.iter().any(|p| p.role.is_some()) {
+            out.steps
+                .iter_mut()
+                .flat_map(|step| step.cells.values_mut())
+                .for_each(CellOfStep::wait_for_roles);
         }
         for r in rows::<LostHostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);

@@ -9,7 +9,7 @@
 
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayLimits;
-use crate::job::{Job, PartWindow};
+use crate::job::{Job, PartWindow, RankSummary};
 use crate::sync;
 use hta_base::units::{Ns, Span, ratio};
 use hta_trace::window::Scope;
@@ -168,6 +168,7 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
     let are_iterations = job.parts.iter().any(|p| p.step_rule.is_iteration());
     let is_unmarked =
         !are_iterations && steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
+    steps.values_mut().for_each(|(step, _)| step.wait_for_roles(job));
     if steps.is_empty() || is_unmarked {
         return if span.parts.is_empty() { Vec::new() } else { vec![span] };
     }
@@ -186,6 +187,21 @@ fn add(
 }
 
 impl StepAccount {
+    /// Makes the time by which all ranks of a role have a shorter step than those of another idle time: they
+    /// do not finish early, but wait for the other role.
+    fn wait_for_roles(&mut self, job: &Job) {
+        let role = |part: u32| job.parts.get(part as usize).and_then(RankSummary::role_name);
+        let mut longest: BTreeMap<Option<&str>, Ns> = BTreeMap::new();
+        for ((part, _), parts) in &self.parts {
+            let of_role = longest.entry(role(*part)).or_default();
+            *of_role = parts.window().max(*of_role);
+        }
+        let all = longest.values().copied().max().unwrap_or(0);
+        for ((part, _), parts) in &mut self.parts {
+            parts.idle += longest.get(&role(*part)).map_or(0, |of_role| all - of_role);
+        }
+    }
+
     fn insert(&mut self, place: PartDevice, parts: Parts, window: &PartWindow) {
         self.parts.insert(place, parts);
         Arc::make_mut(&mut self.windows).insert(place, window.spans.clone());

@@ -21,10 +21,12 @@ pub struct Judged {
 }
 
 /// Who is late because of tokens is repaired by equal numbers of tokens, not by becoming as the others are.
+/// How
+/// much faster equal exchanges are is only bounded, and no part of it.
 fn balance_tokens(job: &Job, judgement: &mut Judgement, why: &[StepDifferences], replayed: &ReplayedJob) {
     let is_by_tokens = |s: &Straggler| main_cause(s, why) == Some(DelayCause::MoreTokens);
     if judgement.stragglers.iter().any(is_by_tokens) {
-        let balanced = BalancedExperts::of(job, &JobLayers::of(job), true);
+        let balanced = BalancedExperts::of(job, &JobLayers::of(job), false);
         let gain = replayed.gain(&balanced.run(&replayed.replay, false), &judgement.length.keys);
         judgement.stragglers.iter_mut().filter(|s| is_by_tokens(s)).for_each(|s| s.gain = gain);
     }

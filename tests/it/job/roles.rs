@@ -175,6 +175,18 @@ fn idle_time_of_a_role_and_the_tail_of_a_rollout_are_as_planted() {
     }
 }
 
+/// The first period starts with the rollout, before the first event of the trainers.
+#[test]
+fn no_role_finishes_early_because_another_one_takes_longer() {
+    let found = job();
+    let time = |part: &str| -> i64 {
+        found.rows_where("time_account", |r| r.text("part") == part).iter().map(|r| r.int("time_ns")).sum()
+    };
+    assert_eq!(time("finished_early"), 0);
+    let waits = found.rows_where("time_account", |r| r.cell("cause").as_str() == Some("role_wait"));
+    assert!(waits.iter().any(|r| r.int("rank") == 0 && r.int("step") == 0), "{waits:?}");
+}
+
 #[test]
 fn the_turns_of_the_loop_are_the_steps_of_each_rank() {
     let ranks = job().rows("ranks");
