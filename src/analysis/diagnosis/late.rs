@@ -8,6 +8,7 @@ use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
+use crate::job::experts::JobLayers;
 use crate::stragglers::{
     Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, main_cause, place,
     reasons, when,
@@ -154,7 +155,15 @@ fn late_rank(
     sentence.push_str(&detail);
     let is_known = total > 0 && s.pattern != Pattern::Rotating;
     let why = is_known.then(|| because(job, s, &causes, total)).flatten();
-    let why = why.map_or(String::new(), |why| capital(&why));
+    let mut why = why.map_or(String::new(), |why| capital(&why));
+    if let ([part], Some(DelayCause::SlowKernel | DelayCause::SlowDevice)) = (&s.parts[..], main)
+        && let Some(factor) = JobLayers::of(job).slower_per_token(*part)
+    {
+        why.push_str(&format!(
+            ". Its experts take {factor:.2} x the time of the others for each token: a slow device or \
+             kernel, not its tokens"
+        ));
+    }
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };

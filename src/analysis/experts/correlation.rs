@@ -10,7 +10,8 @@ const RANGE: f64 = 0.05;
 
 /// A correlation, with the number of passes.
 pub(super) struct TokenCorrelation {
-    pub(super) r: f64,
+    /// `None` if too few passes, or too equal ones, say nothing.
+    pub(super) r: Option<f64>,
     pub(super) passes: usize,
 }
 
@@ -19,22 +20,22 @@ impl TokenCorrelation {
         let point = |b: crate::job::experts::LayerBalance| Some((b.load_ratio?, b.max as f64));
         let points: Vec<(f64, f64)> =
             layers.layers.iter().filter_map(|l| l.balance.and_then(point)).collect();
-        Self::new(&points)
+        (!points.is_empty()).then(|| Self { r: correlation(&points), passes: points.len() })
     }
+}
 
-    fn new(points: &[(f64, f64)]) -> Option<Self> {
-        let n = points.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
-        let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-        let ratios = || points.iter().map(|p| p.0);
-        let range = ratios().fold(f64::MIN, f64::max) - ratios().fold(f64::MAX, f64::min);
-        if points.len() < PASSES || range < RANGE * x {
-            return None;
-        }
-        let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>();
-        let spread = (sum(&|dx, _| dx * dx) * sum(&|_, dy| dy * dy)).sqrt();
-        (spread > 0.0).then(|| Self { r: sum(&|dx, dy| dx * dy) / spread, passes: points.len() })
+fn correlation(points: &[(f64, f64)]) -> Option<f64> {
+    let n = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let ratios = || points.iter().map(|p| p.0);
+    let range = ratios().fold(f64::MIN, f64::max) - ratios().fold(f64::MAX, f64::min);
+    if points.len() < PASSES || range < RANGE * x {
+        return None;
     }
+    let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>();
+    let spread = (sum(&|dx, _| dx * dx) * sum(&|_, dy| dy * dy)).sqrt();
+    (spread > 0.0).then(|| sum(&|dx, dy| dx * dy) / spread)
 }
 
 #[cfg(test)]
@@ -45,12 +46,12 @@ mod tests {
     fn few_or_equal_passes_have_no_correlation() {
         let point = |i| (1.0 + f64::from(i) / 10.0, 3.0 * f64::from(i));
         let line: Vec<(f64, f64)> = (0..8).map(point).collect();
-        let found = TokenCorrelation::new(&line).expect("a correlation");
-        assert!((found.r - 1.0).abs() < 1e-9 && found.passes == 8);
-        assert!(TokenCorrelation::new(&line[..7]).is_none());
+        let found = correlation(&line).expect("a correlation");
+        assert!((found - 1.0).abs() < 1e-9);
+        assert!(correlation(&line[..7]).is_none());
         let narrow: Vec<(f64, f64)> = line.iter().map(|(x, y)| (1.5 + x / 100.0, *y)).collect();
-        assert!(TokenCorrelation::new(&narrow).is_none());
+        assert!(correlation(&narrow).is_none());
         let flat: Vec<(f64, f64)> = line.iter().map(|(x, _)| (*x, 5.0)).collect();
-        assert!(TokenCorrelation::new(&flat).is_none());
+        assert!(correlation(&flat).is_none());
     }
 }

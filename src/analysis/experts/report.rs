@@ -188,9 +188,10 @@ fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
         ));
     }
     if let Some(c) = TokenCorrelation::of(layers) {
+        let r = c.r.map_or("undefined, too few or too equal ones".to_string(), |r| format!("r = {r:.2}"));
         out.push(format!(
-            "longest expert time against the largest number of tokens/mean: r = {:.2} over {} passes",
-            c.r, c.passes
+            "longest expert time against the largest number of tokens/mean, over {} passes: {r}",
+            c.passes
         ));
     }
     if let Some(found) = ExpertImbalance::of(job).as_ref() {

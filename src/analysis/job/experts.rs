@@ -158,6 +158,28 @@ impl JobLayers {
     }
 }
 
+/// Share of the passes in which a rank must be the slow one for its time per token to be told.
+const MOST_PASSES: f64 = 0.8;
+
+impl JobLayers {
+    /// How many times as long a part takes for each token as the other members of its layers, if tokens are
+    /// not why it takes longest in most of its passes.
+    pub(crate) fn slower_per_token(&self, part: u32) -> Option<f64> {
+        let own = self.layers.iter().filter(|l| l.members.iter().any(|m| m.part == part));
+        let (mut passes, mut ratios) = (0, Vec::new());
+        for l in own {
+            passes += 1;
+            let n = l.members.len() as f64;
+            let slow = l.balance.filter(|b| b.hot == part && b.token_share == Some(0.0));
+            // The ratio to the mean, of which the part itself is one.
+            let to_mean = slow.and_then(|b| b.per_token_ratio).filter(|ratio| *ratio < n);
+            ratios.extend(to_mean.map(|ratio| ratio * (n - 1.0) / (n - ratio)));
+        }
+        let is_most = !ratios.is_empty() && ratios.len() as f64 >= MOST_PASSES * f64::from(passes);
+        is_most.then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    }
+}
+
 /// The pass of one member.
 pub(crate) fn of_member(job: &Job, m: LayerMember) -> &ExpertLayer {
     &job.parts[m.part as usize].layers[m.layer as usize]

@@ -25,7 +25,7 @@ fn action(late: &LateFacts) -> String {
              that launches it"
         ),
         Some(DelayCause::ExpertTime) => format!(
-            "log the tokens of each expert: balance them if {who} gets more, else check the device of {who}"
+            "log the tokens of each expert: balance them where they differ, else check the device of {who}"
         ),
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")

@@ -93,6 +93,9 @@ fn a_rank_that_takes_longer_for_each_token_is_a_straggler() {
     assert!(layers.iter().all(|l| l.float("token_share_pct") == Some(0.0) && l.int("hot_rank") == 1));
     let found = findings(&answer);
     assert!(found.contains(&("straggler".to_string(), "1".to_string())), "{found:?}");
+    let detail =
+        answer.rows_where("findings", |r| r.text("kind") == "straggler")[0].text("detail").to_string();
+    assert!(detail.contains("1.35 x the time of the others for each token"), "{detail}");
     assert!(!found.iter().any(|(kind, _)| kind == "expert_imbalance"), "{found:?}");
     assert_eq!(balanced_gain(&answer), None);
     let late = answer.rows("stragglers");
