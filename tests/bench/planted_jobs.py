@@ -8,7 +8,8 @@ kernels, the steps and the transfers vary by chance. One thing is planted: a slo
 TP group, a NIC (all transfers with one rank), a link (messages between two ranks), an expert with more tokens, or
 nothing. What it costs is known by simulating the same chances without it; jobs where it costs less than 10 % are drawn
 again. Prints for each kind how often the first cause is the planted one, a set that contains it, another one or none,
-and the first sentence of each job that is not right. Needs nothing but Python.
+the least and the most of the true gain that is told where it is right, and the first sentence of each job that
+is not. Needs nothing but Python.
 """
 
 import argparse
@@ -433,7 +434,9 @@ def main():
             of = list(pool.map(measure, [args.hta] * n, [kind] * n, seeds, [args.keep] * n))
             counts = collections.Counter(answer for *_, answer, _ in of)
             told = ", ".join(f"{a} {counts[a]}" for a in ("right", "candidates", "missed", "wrong"))
-            print(f"{kind}: {told}; sure of more than is true {sum(excess for *_, excess in of)}", flush=True)
+            parts = sorted(v["causes"][0]["saved_pct"] / g for _, g, v, answer, _ in of if answer == "right" and g > 0)
+            gains = f"; gain told of the true one {parts[0]:.2f} to {parts[-1]:.2f}" if parts else ""
+            print(f"{kind}: {told}; sure of too much {sum(excess for *_, excess in of)}{gains}", flush=True)
             for seed, (job, gain, verdict, answer, excess) in zip(seeds, of):
                 if answer != "right" or excess:
                     print(f"  {answer} {seed}: {shown(job, gain, verdict)}", flush=True)
