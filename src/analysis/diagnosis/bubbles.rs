@@ -7,7 +7,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, JobStep, Lost, TimePart};
-use crate::diagnosis::owners::{CauseKey, CausedWaits, CollectedCause, collect};
+use crate::diagnosis::collected::{CauseKey, CausedWaits, CollectedCause, collect};
 use crate::diagnosis::transfer::LostByCell;
 use crate::efficiency::account::PartDevice;
 use crate::job::Job;

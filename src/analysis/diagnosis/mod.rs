@@ -10,6 +10,7 @@ mod cause;
 mod cause_words;
 mod causes;
 mod certainty;
+mod collected;
 mod communication;
 mod compute;
 pub mod condition;

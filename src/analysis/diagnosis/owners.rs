@@ -3,9 +3,8 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart};
 use crate::diagnosis::bubbles;
-use crate::diagnosis::gain::OwnedTime;
+use crate::diagnosis::collected::{CauseKey, CausedWaits, CollectedCause, collect, key_of};
 use crate::diagnosis::late::LateRanks;
-use crate::diagnosis::rule::CauseFamily;
 use crate::diagnosis::transfer::{self, LostByCell};
 use crate::efficiency::account::PartDevice;
 use crate::efficiency::delay_cost;
@@ -16,28 +15,6 @@ use std::collections::BTreeMap;
 
 /// Smallest gain of a cause, percent of the time of the job.
 pub(crate) const OPEN_PCT: f64 = 1.0;
-
-/// Identity of a cause while time is assigned.
-pub(crate) type CauseKey = (CauseKind, String);
-
-/// What a cause owns, while time is assigned.
-#[derive(Default)]
-pub(crate) struct CollectedCause {
-    pub(crate) owned: OwnedTime,
-    /// Names with their owned time: by key and detail.
-    pub(crate) names: BTreeMap<(String, String), (Ns, u64)>,
-    /// Owned time by place in the user's code; empty for what has none.
-    pub(crate) places: BTreeMap<String, Ns>,
-}
-
-impl CollectedCause {
-    /// The place in the user's code that has more than half of the time; empty if none has.
-    pub(crate) fn place(&self) -> &str {
-        let all: Ns = self.places.values().sum();
-        let most = self.places.iter().max_by_key(|(_, ns)| **ns);
-        most.filter(|(_, ns)| **ns * 2 > all).map_or("", |(place, _)| place)
-    }
-}
 
 /// The owners of all lost time.
 pub(crate) fn owners(
@@ -101,33 +78,6 @@ fn assign_communication(
     }
 }
 
-/// The key of the cause that a piece of lost time belongs to.
-fn key_of(lost: &Lost) -> &str {
-    match &lost.kind.rule().family {
-        CauseFamily::Lost(rule) => (rule.key)(&lost.key),
-        CauseFamily::Transfer(_) => &lost.key,
-        _ => "",
-    }
-}
-
-/// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the
-/// names.
-pub(super) fn collect(
-    all: &mut BTreeMap<CauseKey, CollectedCause>,
-    (step, place): (usize, PartDevice),
-    lost: &Lost,
-) {
-    if lost.kind == CauseKind::NotExplained {
-        return;
-    }
-    let found = all.entry((lost.kind, key_of(lost).to_string())).or_default();
-    *found.owned.entry((step, place, lost.part)).or_default() += lost.time;
-    let name = found.names.entry((lost.key.clone(), lost.detail.clone())).or_default();
-    name.0 += lost.time;
-    name.1 += lost.count;
-    *found.places.entry(lost.place.clone()).or_default() += lost.time;
-}
-
 /// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
 fn merge_spread_code(all: &mut BTreeMap<CauseKey, CollectedCause>) {
     let (code, launching) =
@@ -181,9 +131,6 @@ fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Caus
         }
     }
 }
-
-/// Waiting by the cause that makes a cell of the account wait, ns.
-pub(super) type CausedWaits = BTreeMap<(CauseKey, (usize, PartDevice)), Ns>;
 
 /// Who caused the waiting of each step: a straggler, or what held the host of the late rank up.
 fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks) -> CausedWaits {
