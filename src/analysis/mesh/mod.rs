@@ -123,6 +123,7 @@ fn push_place(mesh: &Mesh, part: &RankSummary, table: &mut RankPlaces) {
         rank,
         role: part.role_name(),
         replica: program.and_then(|p| p.replica),
+        role_rank: part.role.as_ref().map(|role| role.rank),
         place: place.as_deref(),
         pp: along("pp"),
         tp: along("tp"),

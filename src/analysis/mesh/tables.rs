@@ -33,6 +33,7 @@ table! {
         rank;
         role: Option<Text>, "", "the role of its program, in a job of several";
         replica: Option<u32>, "", "which of several programs of this role it is";
+        role_rank: Option<u32>, "", "rank inside its program";
         place: Option<Text>, "", "coordinates along all named dimensions, outermost first: `dp 2, pp 1`";
         pp: Option<u32>, "", "stage: coordinate along the pipeline";
         tp: Option<u32>, "", "coordinate in tensor parallelism";

@@ -151,6 +151,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                 "dimensions",
                 Listed {
                     columns: &[
+                        "role",
+                        "replica",
                         "dimension",
                         "description",
                         "size",
@@ -171,7 +173,17 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                 "places",
                 "places of ranks",
                 Listed {
-                    columns: &["rank", "place", "host", "host_source", "local_rank", "device"],
+                    columns: &[
+                        "rank",
+                        "role",
+                        "replica",
+                        "role_rank",
+                        "place",
+                        "host",
+                        "host_source",
+                        "local_rank",
+                        "device",
+                    ],
                     ..Listed::of(RankPlaces::SPEC, 4_096)
                 },
             ),
