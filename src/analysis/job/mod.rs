@@ -12,6 +12,7 @@ pub(crate) mod cause;
 mod chain;
 mod clock;
 mod collectives;
+pub(crate) mod connected;
 mod counted_groups;
 pub(crate) mod delay;
 pub(crate) mod experts;

@@ -3,8 +3,9 @@
 //! each.
 
 use crate::job::Job;
+use crate::job::connected::connected;
 use hta_trace::collective::{CollectiveKind, Message};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where a rank is among those that exchange messages with each other.
@@ -27,7 +28,7 @@ impl PipelinePlaces {
         job.shared(|job| {
             let pairs = messages(job);
             let mut places = vec![None; job.parts.len()];
-            for (pipeline, ranks) in linked(&pairs).into_iter().enumerate() {
+            for (pipeline, ranks) in connected(pairs.iter().map(|(a, b)| [*a, *b])).into_iter().enumerate() {
                 let to = |rank: &u32| pairs.range((*rank, 0)..=(*rank, u32::MAX)).map(|(_, to)| *to);
                 let is_stage =
                     |rank: &u32| to(rank).count() <= 2 && to(rank).all(|to| pairs.contains(&(to, *rank)));
@@ -71,19 +72,4 @@ fn messages(job: &Job) -> BTreeSet<(u32, u32)> {
         pairs.extend(rank(true).zip(rank(false)));
     }
     pairs
-}
-
-/// The sets that pairs make, each in order, by their first member.
-pub(crate) fn linked(pairs: &BTreeSet<(u32, u32)>) -> Vec<Vec<u32>> {
-    let mut of: BTreeMap<u32, u32> = BTreeMap::new();
-    for (a, b) in pairs {
-        let (x, y) = (of.get(a).copied().unwrap_or(*a), of.get(b).copied().unwrap_or(*b));
-        let (low, high) = (x.min(y), x.max(y));
-        of.insert(*a, low);
-        of.insert(*b, low);
-        of.values_mut().filter(|c| **c == high).for_each(|c| *c = low);
-    }
-    let mut out: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    of.into_iter().for_each(|(member, of)| out.entry(of).or_default().push(member));
-    out.into_values().collect()
 }

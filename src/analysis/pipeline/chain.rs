@@ -10,7 +10,7 @@
 //! Ranks whose messages go on in the same direction backward (a ring of attention) are none.
 
 use crate::facts::chunks::{ChunkKind, PipelineChunk};
-use crate::job::pipeline_places::linked;
+use crate::job::connected::connected;
 use crate::job::{Job, RankSummary};
 use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,8 +144,9 @@ impl HandedOn {
 /// The pipelines of a job, by their first rank.
 pub(crate) fn chains(job: &Job) -> Vec<StageChain> {
     let handed = HandedOn::of(job);
+    let pairs = handed.pairs.iter().map(|(a, b)| [*a, *b]);
     let mut out: Vec<StageChain> =
-        linked(&handed.pairs).into_iter().filter_map(|ranks| chain(job, &handed, &ranks)).collect();
+        connected(pairs).into_iter().filter_map(|ranks| chain(job, &handed, &ranks)).collect();
     out.sort_by_key(|c| c.ranks.first().map(|r| r.rank));
     out
 }

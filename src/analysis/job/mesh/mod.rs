@@ -26,6 +26,7 @@ pub use hosts::{HostSource, Hosts};
 pub use told::{MeshShape, ProgramExtent, ToldMeshes, dimension_name};
 
 use crate::facts::experts::kernel_ranks::KernelRanks;
+use crate::job::connected::connected;
 use crate::job::counted_groups::ALL_RANKS;
 use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families, listed};
 use crate::job::groups::Group;
@@ -167,16 +168,16 @@ impl Mesh {
         };
         let of_group = matched.groups.iter().map(|g| listed(g).or_else(|| place_of(&programs, g)));
         let of_group = of_group.collect();
-        Self { programs, hosts, of_group, named: told.files.clone() }
+        let named = if told.shape.is_none() { told.files.clone() } else { BTreeMap::new() };
+        Self { programs, hosts, of_group, named }
     }
 
-    /// The position of a rank along a dimension, counted from 0; `None` in a program of one dimension, where
-    /// it is the rank.
+    /// The position of a rank along a dimension, counted from 0. In a program of one dimension, where it is
+    /// the rank, only names of files tell one.
     pub(crate) fn along(&self, rank: u32, dimension: &str) -> Option<u32> {
         let coordinates = &self.program(rank)?.coordinates;
         match coordinates.atoms.len() {
-            0 => self.named.get(&rank)?.along(dimension),
-            1 => None,
+            0 | 1 => self.named.get(&rank)?.along(dimension),
             _ => coordinates.along(rank, dimension),
         }
     }
@@ -341,7 +342,12 @@ fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFami
         FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => (GroupName::Nameless, DimensionSource::Shape),
     };
     // Groups of the two ends of each message are joined to the pipelines that they are links of.
-    let chains = if usage.dimension == Some("pp") { chains(&family.groups) } else { family.groups.clone() };
+    let chains: Vec<Members> = match usage.dimension {
+        Some("pp") => {
+            connected(family.groups.iter().map(Members::iter)).into_iter().map(Members::listed).collect()
+        }
+        _ => family.groups.clone(),
+    };
     let mut shapes = chains.iter().map(factors);
     let first = shapes.next().flatten();
     let is_aligned = |m: &Members| {
@@ -372,21 +378,4 @@ fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFami
         source,
         groups: family.groups.clone(),
     }
-}
-
-/// Groups that share ranks, joined: `{0, 1}, {1, 2}, {2, 3}` are one chain.
-fn chains(groups: &[Members]) -> Vec<Members> {
-    let mut joined: Vec<BTreeSet<u32>> = Vec::new();
-    for group in groups {
-        let mut ranks: BTreeSet<u32> = group.iter().collect();
-        let (touching, apart) = joined.into_iter().partition(|j| j.iter().any(|r| ranks.contains(r)));
-        let touching: Vec<BTreeSet<u32>> = touching;
-        joined = apart;
-        ranks.extend(touching.into_iter().flatten());
-        joined.push(ranks);
-    }
-    let mut chains: Vec<Members> =
-        joined.into_iter().map(|j| Members::listed(j.into_iter().collect())).collect();
-    chains.sort_unstable();
-    chains
 }
