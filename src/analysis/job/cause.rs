@@ -250,12 +250,12 @@ const NEARLY_ALL: f64 = 0.8;
 /// something that is not recorded, from the largest differences of its own work.
 fn more_in_experts(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
     let layers = JobLayers::of(job);
-    let reasons: [(DelayCause, fn(MoreExpertTime) -> Ns); 2] =
-        [(DelayCause::MoreTokens, |more| more.by_tokens), (DelayCause::ExpertTime, |more| more.unknown)];
-    for (cause, of) in reasons {
+    let longer = |of: fn(MoreExpertTime) -> Ns| -> Ns {
         let of = |(m, w): &(Member, LocalWindow)| of(layers.more_in(m.part, w.span));
-        take_longest(cause, pairs.iter().map(|[late, typical]| of(late) - of(typical)).sum(), out);
-    }
+        pairs.iter().map(|[late, typical]| of(late) - of(typical)).sum()
+    };
+    take_longest(DelayCause::MoreTokens, longer(|more| more.by_tokens), out);
+    take_longest(DelayCause::ExpertTime, longer(|more| more.unknown), out);
 }
 
 /// Makes a time that the largest differences of a rank's own work contain a difference of its own.
