@@ -48,10 +48,22 @@ pub(crate) fn stage_words(stage: &LongestStage) -> String {
     }
 }
 
+/// How many times as large as jitter a gain must be.
+const JITTER_TIMES: Ns = 3;
+
+/// Smallest imbalance for which a stage is named, percent of T.
+const NAMED_PCT: f64 = 1.0;
+
+/// Whether stages are unequal beyond what single chunks differ: some stage is always the longest.
+fn is_clear(imbalance: Ns, jitter: Ns, whole: Ns) -> bool {
+    imbalance >= JITTER_TIMES * jitter && percent(imbalance, whole).is_some_and(|pct| pct >= NAMED_PCT)
+}
+
 /// The parts of the bubble that are at least a tenth of a percent, as shares of T.
 pub(crate) fn parts_words(s: &PipelineStep, stage: Option<&LongestStage>) -> Option<String> {
     let parts = s.reasons.as_ref().ok()?;
-    let imbalance = stage.map_or("imbalance".to_string(), stage_words);
+    let is_named = is_clear(parts.imbalance, parts.jitter.abs(), s.whole.len());
+    let imbalance = stage.filter(|_| is_named).map_or("imbalance".to_string(), stage_words);
     let all = [
         ("schedule".to_string(), parts.schedule),
         (imbalance, parts.imbalance),
@@ -65,9 +77,6 @@ pub(crate) fn parts_words(s: &PipelineStep, stage: Option<&LongestStage>) -> Opt
     });
     Some(shown.collect::<Vec<_>>().join(", "))
 }
-
-/// How many times as large as jitter a gain must be.
-const JITTER_TIMES: Ns = 3;
 
 /// What the diagnosis says of the pipelines of a job: of the one with the largest bubble, and of them all.
 #[derive(Debug, Clone)]
@@ -144,10 +153,12 @@ fn ranks_of_stage(pipelines: &Pipelines, stage: u32) -> Vec<u32> {
 
 /// The gain of equal stages over all steps of a pipeline.
 fn gain_of_equal_stages(run: &PipelineRun) -> Option<Ns> {
-    let all: Vec<ReasonParts> = run.steps.iter().filter_map(|s| s.reasons.as_ref().ok().copied()).collect();
-    let sum = |of: fn(&ReasonParts) -> Ns| all.iter().map(of).sum::<Ns>();
-    let (gain, jitter) = (sum(|r| r.imbalance), sum(|r| r.jitter.abs()));
-    (gain > 0 && gain >= JITTER_TIMES * jitter).then_some(gain)
+    let known = || run.steps.iter().filter_map(|s| Some((s.whole.len(), s.reasons.as_ref().ok()?)));
+    let whole: Ns = known().map(|(whole, _)| whole).sum();
+    let (gain, jitter) = known().fold((0, 0), |(gain, jitter), (_, r): (Ns, &ReasonParts)| {
+        (gain + r.imbalance, jitter + r.jitter.abs())
+    });
+    is_clear(gain, jitter, whole).then_some(gain)
 }
 
 /// The gain over all steps if the longest stage took as long as in the other pipelines, which the step then
