@@ -32,6 +32,9 @@ impl GainBasis {
     }
 }
 
+/// Weight in the ranking of a bound of what the way the job is built costs.
+const PRICE: f64 = 0.25;
+
 /// A cause with all that it owns.
 #[derive(Debug, Clone)]
 pub(crate) struct Cause {
@@ -80,7 +83,13 @@ impl Cause {
 
     /// Weight in the ranking: within one grade, gains decide.
     pub(crate) fn rank_weight(&self) -> f64 {
-        let weight = if self.kind.rule().is_fact { 1.0 } else { self.certainty.weight() };
+        let rule = self.kind.rule();
+        let weight = match self.certainty {
+            _ if rule.is_fact => 1.0,
+            // A bound that no repair comes near is no reason to look past what is broken.
+            CauseCertainty::AtMost if rule.is_price && self.basis == GainBasis::Bound => PRICE,
+            known => known.weight(),
+        };
         self.gain as f64 * weight
     }
 }

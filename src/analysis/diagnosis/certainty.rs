@@ -28,7 +28,7 @@ impl CauseCertainty {
         match self {
             CauseCertainty::Sure => 1.0,
             CauseCertainty::Likely => 0.8,
-            CauseCertainty::AtMost | CauseCertainty::Withheld => 0.25,
+            CauseCertainty::AtMost | CauseCertainty::Withheld => 0.5,
         }
     }
 }

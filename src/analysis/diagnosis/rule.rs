@@ -38,6 +38,8 @@ pub(crate) struct CauseRule {
     pub(crate) must_last: bool,
     /// Whether it is a fact, however far its gain is only a bound.
     pub(crate) is_fact: bool,
+    /// Whether it is the price of how the job is built, unless a replay knows what is slow.
+    pub(crate) is_price: bool,
     pub(crate) family: CauseFamily,
     /// When it holds, and (next field) which time it owns, for the page of `hta explain`.
     pub(crate) evidence: &'static str,
@@ -56,6 +58,7 @@ impl CauseRule {
         needs: &[],
         must_last: false,
         is_fact: false,
+        is_price: false,
         family: CauseFamily::NoOwner,
         evidence: "",
         owns: "",

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
     certainty: CauseCertainty::AtMost,
+    is_price: true,
     evidence: "waits for messages between ranks that hand on the results of chunks to each other \
                (`hta pipeline`), in a group whose description says pipeline (pp), or whose ranks only send \
                to the next and back; and in the collective that follows them",

@@ -12,6 +12,7 @@ use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bare",
     certainty: CauseCertainty::AtMost,
+    is_price: true,
     evidence: "other transfer that no compute hides",
     owns: "F",
     shown_by: "data/samples/gpu_ddp8",
