@@ -29,14 +29,14 @@ struct Layout {
 }
 
 const DATA: Layout = Layout { tensor: 1, stages: 1, data: 8, has_experts: false, has_pairs: false };
-const LAYOUTS: [Layout; 6] = [
+const LAYOUTS: [Layout; 5] = [
     DATA,
     Layout { tensor: 4, data: 4, ..DATA },
     Layout { stages: 4, data: 4, ..DATA },
     Layout { tensor: 2, stages: 2, data: 4, ..DATA },
     Layout { has_experts: true, ..DATA },
-    Layout { stages: 4, data: 4, has_pairs: true, ..DATA },
 ];
+const PAIRS: Layout = Layout { stages: 4, data: 4, has_pairs: true, ..DATA };
 
 /// What a step costs beyond its computation.
 #[derive(Clone, Copy, Debug)]
@@ -263,7 +263,7 @@ fn truth(cause: &Record, layout: Layout, seed: u64, own: &Simulated) -> Option<i
 #[test]
 fn balanced_jobs_name_nobody_and_promise_no_more_than_is_true() {
     let mut wrong = Vec::new();
-    for layout in LAYOUTS {
+    for layout in LAYOUTS.into_iter().chain([PAIRS]) {
         for seed in 0..seeds(2) {
             let own = job(layout, USUAL, Plant::Nothing, seed);
             let answer = Recording::full().answer(&own);
@@ -348,7 +348,7 @@ fn a_planted_cost_is_the_first_sure_cause_with_its_gain() {
 /// long it should take.
 #[test]
 fn a_slow_stage_of_all_replicas_is_told_as_one_cause_of_the_pipeline() {
-    for layout in LAYOUTS.into_iter().filter(|l| l.stages > 1) {
+    for layout in LAYOUTS.into_iter().chain([PAIRS]).filter(|l| l.stages > 1) {
         for stage in [0, layout.stages / 2, layout.stages - 1] {
             let (own, usual) =
                 (job(layout, USUAL, Plant::Stage(stage, 40), 1), job(layout, USUAL, Plant::Nothing, 1));
@@ -361,5 +361,20 @@ fn a_slow_stage_of_all_replicas_is_told_as_one_cause_of_the_pipeline() {
             assert!(found[0].text("sentence").contains(&words), "{what}: {found:?}");
             assert!(found[0].int("recoverable_ns") <= gain_of_repair(&own, &usual), "{what}: {found:?}");
         }
+    }
+}
+
+/// The first stage of a pair is another one in each pair, so that its rank is compared with its replicas only.
+#[test]
+fn a_slow_rank_is_named_among_stages_with_groups_of_two() {
+    for rank in [1, 6, 9, 14] {
+        let own = job(PAIRS, USUAL, Plant::Device(rank, 30), 1);
+        let gain = gain_of_repair(&own, &job(PAIRS, USUAL, Plant::Nothing, 1));
+        let answer = Recording::full().answer(&own);
+        let found = answer.rows("stragglers");
+        assert_eq!(found.iter().map(ranks).collect::<Vec<_>>(), [[rank]], "{found:?}");
+        assert!(found[0].int("gain_sum_ns") <= gain, "{gain}: {found:?}");
+        let why = answer.rows_where("findings", |r| r.text("kind") == "straggler");
+        assert_eq!(why[0].text("key"), "slow_device", "{why:?}");
     }
 }
