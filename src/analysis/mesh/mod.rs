@@ -299,7 +299,7 @@ fn notes(mesh: &Mesh) -> Vec<String> {
         }
         notes.push(format!("groups of one rank: {}", single.join(", ")));
     }
-    if families().next().is_none() {
+    if families().all(|f| f.groups.is_empty()) {
         notes.push("no process groups with known members are recorded".to_string());
     } else if mesh.programs.iter().all(|p| p.coordinates.atoms.is_empty()) {
         notes.push("the process groups are no mesh of regular steps: ranks have no coordinates".to_string());
