@@ -3,7 +3,6 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
@@ -30,17 +29,16 @@ impl Context<'_> {
         let known = (rule.known)(self, key);
         // The ranks that are told may be others than those whose time it is.
         let owners = members.len() as Ns;
-        let at_most = known.as_ref().and_then(|known| known.at_most);
-        let by_replay = known.as_ref().and_then(|known| known.gain).filter(|_| at_most.is_none());
+        let by_replay = known.as_ref().and_then(|known| known.gain);
         let ranks = known.as_ref().map_or(members, |known| known.ranks.clone());
-        let gain = by_replay.or(at_most).unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
+        let gain = by_replay.unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
         let n = self.account.steps.len().max(1) as Ns * owners;
         let time = cause.owned_sum() / n;
         if let Some(known) = known {
             cause.words = known.words;
             cause.p_value = known.p_value;
-            cause.certainty = if at_most.is_some() { CauseCertainty::AtMost } else { known.certainty };
+            cause.certainty = known.certainty;
         } else {
             let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
             let group = largest.map_or("", |((_, group), _)| group);

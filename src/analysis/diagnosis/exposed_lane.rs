@@ -64,9 +64,6 @@ pub(crate) struct KnownTransfers {
     pub(crate) ranks: Vec<u32>,
     /// The gain by a replay of the job, ns.
     pub(crate) gain: Option<Ns>,
-    /// The gain at most where the replay has none, because it keeps the idle time of ranks that may wait for
-    /// these transfers in a way that is not recorded, ns.
-    pub(crate) at_most: Option<Ns>,
     pub(crate) certainty: CauseCertainty,
     pub(crate) words: CauseWords,
     /// Of a test for chance.

@@ -73,7 +73,6 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         ranks: found.ranks.clone(),
         gain: Some(found.gain).filter(|_| found.is_replayed),
         p_value: found.p_value,
-        at_most: None,
         certainty: CauseCertainty::AtMost,
         words: CauseWords::new(found.what(&context.job.words), found.why(), found.action()),
     })

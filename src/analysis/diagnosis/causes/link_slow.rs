@@ -38,16 +38,15 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     let place = slow.places.iter().find(|p| p.key == key)?;
     let per_step = context.trust.per_step();
     let gain = context.repairs.of_transfers(&place.saved.by_call);
-    // The replay keeps idle time that may be waiting for these transfers in a way that is not recorded.
+    // Where hosts wait for devices in a way that is not recorded, the replay keeps their times, as if no step
+    // could start earlier. Then each step is replayed from its own start.
     let most = place.saved.most_of_a_rank();
-    let of_steps = context.repairs.most_of_transfers(&place.saved.by_call);
-    let most = of_steps.map_or(most, |ns| ns.min(most));
-    let is_kept = gain.is_some_and(|gain| gain < most / 2);
+    let of_steps = context.repairs.most_of_transfers(&place.saved.by_call).map(|ns| ns.min(most));
+    let is_kept = gain.is_some_and(|gain| gain < of_steps.unwrap_or(0) / 2);
     Some(KnownTransfers {
         ranks: fabric.ranks_at(&place.slow),
-        gain,
+        gain: if is_kept { of_steps } else { gain },
         certainty: CauseCertainty::Likely,
-        at_most: is_kept.then_some(most),
         words: CauseWords::new(
             fabric.sentence(&place.slow),
             format!(

@@ -86,14 +86,7 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         _ => CauseCertainty::AtMost,
     };
     let words = CauseWords::new(told.what, told.why, told.action);
-    Some(KnownTransfers {
-        ranks: told.ranks,
-        gain: told.gain,
-        at_most: None,
-        p_value: None,
-        certainty,
-        words,
-    })
+    Some(KnownTransfers { ranks: told.ranks, gain: told.gain, p_value: None, certainty, words })
 }
 
 fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {

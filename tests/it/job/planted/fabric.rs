@@ -77,7 +77,7 @@ fn a_slow_nic_is_named_and_owns_its_excess_with_the_gain_of_its_repair() {
     let found = causes(&answer);
     assert_eq!(found.len(), 1, "{found:?}");
     let found = &found[0];
-    assert_eq!((found.text("ranks"), found.text("basis")), ("22", "bound"));
+    assert_eq!((found.text("ranks"), found.text("basis")), ("22", "replay"));
     assert!(found.text("sentence").starts_with("Network: NIC of host node-5 on rail 2 is "), "{found:?}");
     within("gain", found.int("recoverable_ns"), gain_of_repair(&job, &usual), 15);
     // The four ranks of the ring transfer 1 ms longer in each step, and others wait for them.

@@ -58,7 +58,6 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
         p_value: None,
         certainty: CauseCertainty::Likely,
         words: slow.words.clone(),
-        at_most: None,
     })
 }
 
