@@ -5,7 +5,7 @@ use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::diagnosis::exposed_lane::TransferWords;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::rule::{CommunicationRule, TransferRule};
@@ -30,7 +30,10 @@ impl Context<'_> {
         // The ranks that are told may be others than those whose time it is.
         let owners = members.len() as Ns;
         let by_replay = known.as_ref().and_then(|known| known.gain);
-        let ranks = known.as_ref().map_or(members, |known| known.ranks.clone());
+        let ranks = known.as_ref().map_or_else(|| members.clone(), |known| known.ranks.clone());
+        let conditions =
+            [(rule.filter)(key), if ranks == members { String::new() } else { of_ranks(&ranks) }];
+        let conditions: Vec<String> = conditions.into_iter().filter(|c| !c.is_empty()).collect();
         let gain = by_replay.unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
         let n = self.account.steps.len().max(1) as Ns * owners;
@@ -55,7 +58,7 @@ impl Context<'_> {
         let each = self.trust.per_step_and("rank");
         cause.evidence = vec![Evidence {
             table: "collectives",
-            filter: (rule.filter)(key),
+            filter: conditions.join(" AND "),
             words: format!(
                 "{}{each} in {} pieces of {key} that no compute hides",
                 fmt_ns(time),

@@ -91,7 +91,7 @@ table! {
         pipeline: u32, "", "number of the pipeline";
         change: Text, "",
             "what changes: equal stages, move work of the longest stage, shorten the longest stage, \
-             micro-batches, stages per rank";
+             micro-batches, stages per rank, transfers";
         value: Text, "", "to what";
         replay_ns: i64, "ns", "time of the changed pipeline in the replay, without transfers and lag";
         gain_ns: Option<i64>, "ns", "what a step saves; null if it has another number of micro-batches";
