@@ -54,10 +54,7 @@ impl Analysis for PipelineOf {
         if let Some(filter) = &options.model.steps {
             pipelines = Arc::new(pipelines.in_steps(filter));
         }
-        let mut views = Vec::new();
-        if !(pipelines.runs.is_empty() && pipelines.unknown.is_empty()) {
-            views = report::views(job, &pipelines, options);
-        }
+        let mut views = report::views(job, &pipelines, options);
         if let Some(view) = views.first_mut() {
             view.notes.extend(reasons(partials));
         }

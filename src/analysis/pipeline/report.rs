@@ -1,7 +1,7 @@
 //! What `pipeline` prints.
 
 use crate::api::{Align, Certainty, Observation, Options, View};
-use crate::job::Job;
+use crate::job::{Job, RankSummary};
 use crate::pipeline::bubble_words::{parts_words, shape_words, typical};
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use crate::pipeline::stages::{StageVerdict, longest_stages};
@@ -59,6 +59,9 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
         }
     }
     view.notes.extend(pipelines.runs.iter().chain(&pipelines.unknown).filter_map(left_out));
+    if pipelines.runs.is_empty() && pipelines.unknown.is_empty() {
+        view.notes.push(format!("no pipeline found: {}", why_none(job)));
+    }
     let rest = pipelines.runs.len().saturating_sub(options.top);
     if rest > 0 {
         view.notes.push(format!("{rest} more pipelines are in the table pipelines"));
@@ -82,6 +85,28 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
         }
     }
     view
+}
+
+/// Why no ranks are stages of a pipeline.
+fn why_none(job: &Job) -> String {
+    let has_messages = |p: &&RankSummary| p.calls.calls.iter().any(|c| c.shape.kind.is_point_to_point());
+    let mut open: Vec<u32> = Vec::new();
+    let mut count = 0;
+    for p in job.parts.iter().filter(has_messages) {
+        count += 1;
+        open.extend(p.chunks.is_empty().then_some(p.rank));
+    }
+    match (count, &open[..]) {
+        (0, _) => "no rank sends or receives messages".to_string(),
+        (_, []) => "ranks exchange messages, but not as stages do, which send results of forward chunks to \
+                    one rank and of backward chunks to another"
+            .to_string(),
+        _ => format!(
+            "ranks exchange messages, but the forward and backward chunks of {} cannot be told: record \
+             operators (ProfilerActivity.CPU), which show where autograd runs",
+            job.words.plain(&open)
+        ),
+    }
 }
 
 /// Which steps of a pipeline were not measured, and why.

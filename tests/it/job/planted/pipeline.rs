@@ -168,3 +168,26 @@ fn nobody_is_named_in_balanced_pipelines() {
         assert!(pp.is_empty(), "{pp:?}");
     }
 }
+
+/// Without operators, messages around the work of a last stage do not tell its forward from its backward.
+#[test]
+fn stages_whose_chunks_cannot_be_told_are_named() {
+    let (elements, transfer) = (200_000, us(35));
+    let program = move |rank: u32, step: u64| {
+        let other = 1 - rank;
+        let send = Action::Send { group: 1, to: other, elements, transfer, is_eager: false };
+        let receive = Action::Receive { group: 1, from: other, elements, transfer };
+        let work = |name, batch| kernel(name, about(us(300), 10, rank, step, batch));
+        let of_batch = |batch| match rank {
+            0 => vec![work("forward", batch), send.clone(), receive.clone(), work("backward", batch)],
+            _ => vec![receive.clone(), work("forward", batch), work("backward", batch), send.clone()],
+        };
+        (0..BATCHES).flat_map(of_batch).chain([all_reduce(0, 100, us(15))]).collect()
+    };
+    let answer =
+        Recording::full().answer(&simulate(&Job::new(2, 5, &program).groups([Group::new("7", "pp", 0..2)])));
+    let text = answer.notes("pipeline").join("\n");
+    let told =
+        "no pipeline found: ranks exchange messages, but the forward and backward chunks of rank 1 cannot";
+    assert!(text.contains(told), "{text}");
+}
