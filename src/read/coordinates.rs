@@ -8,17 +8,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
-static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-(\d+)").ok());
+static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-([0-9]+)").ok());
 
 static FOLDER: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])rank[-_.=\[]?(\d+)").ok());
+    LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])rank[-_.=\[]?([0-9]+)").ok());
 
 /// How verl names the places of a process: `rank5-of-8_tp1-pp1-dp0-cp0_pid7`.
-static PLACES: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)[_.-]((?:tp|pp|dp|cp)\d+(?:-(?:tp|pp|dp|cp)\d+)+)(?:[_.]|$)").ok());
+static PLACES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)[_.-]((?:tp|pp|dp|cp)[0-9]+(?:-(?:tp|pp|dp|cp)[0-9]+)+)(?:[_.]|$)").ok()
+});
 
 /// Ranks of the whole program, as verl writes them: `rank0-of-4`.
-static OF_WORLD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)rank[-_.]?\d+-of-(\d+)").ok());
+static OF_WORLD: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)rank[-_.]?[0-9]+-of-([0-9]+)").ok());
 
 /// The size of the program that the name of a file tells.
 pub fn world_in_name(name: &str) -> Option<u32> {
