@@ -94,8 +94,6 @@ impl Topology {
         let n = ranks.len();
         match (self.shared_place(ranks), self.words.shared(ranks)) {
             (SharedPlace::All, _) if n > 1 => format!("all {n}"),
-            (_, Some(label)) if n > 1 && self.words.roles.is_empty() => format!("{label} ({n})"),
-            (_, Some(label)) => format!("{} ({label})", self.words.in_column(ranks)),
             (SharedPlace::Local(locals), None) => format!("local {} ({n})", rank_list(&locals)),
             _ => self.words.in_column(ranks),
         }

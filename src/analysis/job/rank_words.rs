@@ -43,9 +43,14 @@ impl RankWords {
         self.programs.first().filter(|_| self.roles.is_empty())
     }
 
-    /// For a column of a table: `0-2, 4`, or `actor 0-3, rollout 1`.
+    /// For a column of a table: `0-2, 4`, `9 (dp 2, pp 1)`, `pp 1 (8)`, or `actor 0-3, rollout 1`.
     pub(crate) fn in_column(&self, ranks: &[u32]) -> String {
-        if self.roles.is_empty() { ranks_in_column(ranks) } else { self.in_roles(ranks) }
+        let numbers = || if self.roles.is_empty() { ranks_in_column(ranks) } else { self.in_roles(ranks) };
+        match self.shared(ranks) {
+            Some(label) if ranks.len() > 1 && self.roles.is_empty() => format!("{label} ({})", ranks.len()),
+            Some(label) => format!("{} ({label})", numbers()),
+            None => numbers(),
+        }
     }
 
     fn in_roles(&self, ranks: &[u32]) -> String {

@@ -121,7 +121,7 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
         notes: Vec::new(),
     };
     let all: Vec<(u32, DelaySums)> = by_part.into_iter().collect();
-    let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain);
+    let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain).named(&job.words);
     let gain =
         |part: u32, step: &StepKey| judged.delays.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
     let shown = shown.rows(
