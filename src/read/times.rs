@@ -43,9 +43,11 @@ pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
     // Impossible times do not extend the capture.
     let possible = |t: i64| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(&t);
     columns.unloaded = columns.unloaded.filter(|(s, e)| possible(*s) && possible(*e));
-    let records = columns.memory.len();
+    let held = |c: &ColumnsBuilder| c.memory.len() + c.counter_samples.len();
+    let records = held(columns);
     columns.memory.retain(|m| possible(m.ts));
-    let lost = (records - columns.memory.len()) as u64;
+    columns.counter_samples.retain(|s| possible(s.ts));
+    let lost = (records - held(columns)) as u64;
     columns.health.add(Counter::TimeOverflow, lost, None, "");
     meta.era = match meta.base_ns {
         Some(_) => TimeEra::Based,
@@ -65,6 +67,9 @@ pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
         }
         for record in &mut columns.memory {
             record.ts = record.ts.saturating_add(base);
+        }
+        for sample in &mut columns.counter_samples {
+            sample.ts = sample.ts.saturating_add(base);
         }
         columns.unloaded = columns.unloaded.map(|(s, e)| (s.saturating_add(base), e.saturating_add(base)));
         columns.window_start = columns.window_start.map(|t| t.saturating_add(base));

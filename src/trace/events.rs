@@ -56,6 +56,18 @@ pub struct FlowEnd {
     pub is_start: bool,
 }
 
+/// A value of a hardware counter that was recorded while work ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CounterSample {
+    pub device: i64,
+    /// The counter as the file names it.
+    pub counter: StrId,
+    /// Time of the sample, or start of the time over which it is a mean, ns.
+    pub ts: Ns,
+    /// In the unit that the name tells.
+    pub value: f64,
+}
+
 /// Names of processes and threads, from `M` events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneName {
@@ -80,6 +92,8 @@ pub struct RecordedTrace {
     pub lane_names: Vec<LaneName>,
     /// Allocations and frees; in a finished trace by device and time.
     pub memory: Vec<MemoryRecord>,
+    /// Samples of hardware counters, in file order.
+    pub counter_samples: Vec<CounterSample>,
     /// Of a file about memory, which has no events.
     pub dump: Option<MemoryDump>,
     /// Number of events by phase (`X`, `i`, `s`, ...).
@@ -222,6 +236,7 @@ impl ColumnsBuilder {
             + of(&self.flows)
             + of(&self.lane_names)
             + of(&self.memory)
+            + of(&self.counter_samples)
             + self.args.held_bytes()
             + self.strings.held_bytes()
     }
@@ -280,6 +295,8 @@ impl ColumnsBuilder {
         }));
         self.launch_flows.extend(theirs.launch_flows);
         self.memory.extend(theirs.memory.into_iter().map(|m| MemoryRecord { lane: lane(m.lane), ..m }));
+        let samples = theirs.counter_samples.into_iter();
+        self.counter_samples.extend(samples.map(|s| CounterSample { counter: text(s.counter), ..s }));
         self.flows.extend(theirs.flows.into_iter().map(|f| FlowEnd { lane: lane(f.lane), ..f }));
         for (cat, n) in theirs.flow_counts {
             let mine = self.flow_counts.entry(text(cat)).or_default();

@@ -34,6 +34,10 @@ pub enum Recorder {
     /// torch.profiler and other users of Kineto, and what writes its format.
     #[default]
     Kineto,
+    /// The CUDA recorder of torch.profiler since 2.14, which writes Chrome JSON or Perfetto protobuf.
+    Cuspy,
+    /// Chrome JSON of torch.profiler that another program has converted to Perfetto protobuf.
+    Converted,
     /// Nsight Systems.
     Nsys,
     /// nvprof and the Visual Profiler.
@@ -43,16 +47,43 @@ pub enum Recorder {
 }
 
 impl Recorder {
-    pub const ALL: [Recorder; 4] = [Recorder::Kineto, Recorder::Nsys, Recorder::Nvprof, Recorder::MemoryDump];
+    pub const ALL: [Recorder; 6] = [
+        Recorder::Kineto,
+        Recorder::Cuspy,
+        Recorder::Converted,
+        Recorder::Nsys,
+        Recorder::Nvprof,
+        Recorder::MemoryDump,
+    ];
 
     /// Name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Recorder::Kineto => "Kineto",
+            Recorder::Cuspy => "Cuspy",
+            Recorder::Converted => "converted Perfetto trace",
             Recorder::Nsys => "Nsight Systems",
             Recorder::Nvprof => "nvprof",
             Recorder::MemoryDump => "memory dump",
         }
+    }
+
+    /// Name in the table `ranks`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Recorder::Kineto => "kineto",
+            Recorder::Cuspy => "cuspy",
+            Recorder::Converted => "converted",
+            Recorder::Nsys => "nsys",
+            Recorder::Nvprof => "nvprof",
+            Recorder::MemoryDump => "memory_dump",
+        }
+    }
+
+    /// The recorder that stands for those whose files can be ranks of one job and name the same things alike:
+    /// Kineto and Cuspy are two recorders of one profiler.
+    pub fn family(self) -> Recorder {
+        if self == Recorder::Cuspy { Recorder::Kineto } else { self }
     }
 }
 

@@ -40,6 +40,9 @@ table! {
         replica: Option<u32>, "", "which of several programs of this role; null: there is one";
         role_rank: Option<u32>, "", "rank inside its program, as the file tells it";
         file: Text, "", "source file";
+        recorder: Text, "",
+            "who wrote the file: kineto, cuspy, converted (a Perfetto trace made from Chrome JSON), nsys, nvprof \
+             or memory_dump";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group: nccl, gloo, mpi, ...";
         world_size: Option<u32>, "ranks",
@@ -188,6 +191,7 @@ fn rank(trace: &RankTrace) -> Batch {
     let shown: Vec<String> = devices.iter().map(i64::to_string).collect();
     let device = devices.first().and_then(|d| m.devices.iter().find(|p| p.id == *d));
     let other: u64 = trace.columns.phases.iter().filter(|(p, _)| **p != b'X').map(|(_, n)| n).sum();
+    let other = other.saturating_sub(trace.columns.counter_samples.len() as u64);
     table.push(RankRow {
         rank: trace.rank,
         rank_source: trace.rank_source.name(),
@@ -195,6 +199,7 @@ fn rank(trace: &RankTrace) -> Batch {
         replica: m.role.as_ref().and_then(|role| role.replica),
         role_rank: m.role.as_ref().map(|_| trace.group_rank()),
         file: &trace.file,
+        recorder: m.recorder.key(),
         host_name: m.host_name.as_deref(),
         backend: m.backend.as_deref(),
         world_size: m.world_size,

@@ -63,15 +63,17 @@ impl EventReader {
                     c.value()?;
                 }
                 GapEnd::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
-                GapEnd::Other { .. } | GapEnd::Memory(_) => {
+                GapEnd::Other { .. } | GapEnd::Memory(_) | GapEnd::Value => {
                     let value = c.value()?;
                     if let GapEnd::Memory(arg) = made.step {
                         s.memory.push((arg, value));
                     }
                     let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
                     s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
-                    if made.step == (GapEnd::Other { label: true }) {
-                        s.label = value;
+                    match made.step {
+                        GapEnd::Other { label: true } => s.label = value,
+                        GapEnd::Value => s.value = value,
+                        _ => {}
                     }
                     let is_merged = self.part.is_some() && s.raw.keep(&c.buf[made.key..], value);
                     if keep_rest && !is_merged {

@@ -28,6 +28,7 @@ pub(super) fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
     match KEYS.find(key) {
         Some(arg) if wanted.get(arg as usize) == Some(&true) => GapEnd::Arg(arg),
         Some(_) => GapEnd::Unwanted,
+        None if key.is_empty() => GapEnd::Value,
         None => match MemoryArg::of(key) {
             Some(arg) => GapEnd::Memory(arg),
             None => GapEnd::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
@@ -145,7 +146,8 @@ impl EventReader {
                 self.commit_instant(buf);
                 self.commit_memory(buf, at);
             }
-            // Counters and object events have no duration.
+            b'C' => self.commit_counter(buf, at),
+            // Object events have no duration.
             _ => {}
         }
     }

@@ -44,6 +44,8 @@ pub(crate) enum GapEnd {
     },
     /// An argument of `[memory]` records; there is no column for it.
     Memory(MemoryArg),
+    /// The argument without a name: the value of a counter.
+    Value,
     /// The end of `args`, after its closing brace.
     Close,
     /// The end of the event, after its closing brace.

@@ -5,7 +5,7 @@ use crate::kineto::memory::record;
 use crate::kineto::number::{FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use hta_base::health::Counter;
 use hta_trace::category::is_launch_flow;
-use hta_trace::events::{FlowEnd, LaneName};
+use hta_trace::events::{CounterSample, FlowEnd, LaneName};
 use hta_trace::memory::MemoryRecordKind;
 
 impl EventReader {
@@ -68,6 +68,22 @@ impl EventReader {
             Some(record) => self.columns.memory.push(record),
             None => self.columns.health.hit(Counter::MemoryWithoutBytes, at),
         }
+    }
+
+    /// Keeps a sample of a hardware counter, whose process is `GPU 0 Counters`. Other counters are not kept.
+    pub(super) fn commit_counter(&mut self, buf: &[u8], at: u64) {
+        let pid = self.scratch.pid.bytes(buf);
+        let device = pid.strip_prefix(b"GPU ").and_then(|rest| rest.strip_suffix(b" Counters"));
+        let Some(device) = device.and_then(|d| std::str::from_utf8(d).ok()?.parse().ok()) else { return };
+        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes) {
+            Ok(ts) => ts,
+            Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
+            Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),
+        };
+        let token = self.scratch.value;
+        let Some(bits) = self.float_argument(token, token.bytes(buf), at) else { return };
+        let counter = self.texts.intern(self.scratch.name, buf, &mut self.columns, at);
+        self.columns.counter_samples.push(CounterSample { device, counter, ts, value: f64::from_bits(bits) });
     }
 
     pub(super) fn commit_instant(&mut self, buf: &[u8]) {

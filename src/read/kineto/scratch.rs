@@ -25,6 +25,8 @@ pub struct Scratch {
     pub(super) rest: Vec<Token>,
     /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
     pub label: Token,
+    /// The argument without a name: the value of a counter.
+    pub value: Token,
     /// Ids of the event before several files were merged.
     pub(super) raw: RawIds,
     pub loose_name: bool,

@@ -95,7 +95,8 @@ impl<'a> Population<'a> {
 
     /// Whether the sides are of different recorders, which see different parts of a program.
     pub(crate) fn has_two_recorders(&self) -> bool {
-        let of = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.recorder).collect::<BTreeSet<_>>();
+        let of =
+            |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.recorder.family()).collect::<BTreeSet<_>>();
         of(&self.base) != of(&self.test)
     }
 

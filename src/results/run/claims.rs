@@ -181,7 +181,9 @@ impl RankClaims {
         let mut known =
             all.iter().zip(&self.recorders).filter_map(|(input, recorder)| Some((input, (*recorder)?)));
         let Some(first) = known.next() else { return Ok(()) };
-        let Some(other) = known.find(|(_, recorder)| *recorder != first.1) else { return Ok(()) };
+        let Some(other) = known.find(|(_, recorder)| recorder.family() != first.1.family()) else {
+            return Ok(());
+        };
         Err(SetError::SeveralRecorders {
             first: first.0.shown.clone(),
             first_recorder: first.1.name(),
