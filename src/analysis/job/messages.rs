@@ -37,11 +37,7 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
     type Sides = [Vec<(Member, Option<i64>)>; 2];
     let mut wires: BTreeMap<(Option<u32>, u32, u32), Sides> = BTreeMap::new();
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
-        for e in &p.calls.edges {
-            let Some(c) = p.calls.calls.get(e.call as usize).filter(|c| c.shape.kind.is_point_to_point())
-            else {
-                continue;
-            };
+        for (e, c) in p.calls.messages() {
             let group = matched.group_of(part as u32, c.shape.group);
             let side = usize::from(e.src != p.rank);
             let sides = wires.entry((group, e.src, e.dst)).or_default();

@@ -4,7 +4,7 @@
 
 use crate::job::Job;
 use crate::job::connected::connected;
-use hta_trace::collective::{CollectiveKind, Message};
+use hta_trace::collective::CollectiveKind;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -58,10 +58,7 @@ impl PipelinePlaces {
 fn messages(job: &Job) -> BTreeSet<(u32, u32)> {
     let mut pairs: BTreeSet<(u32, u32)> = BTreeSet::new();
     for p in &job.parts {
-        let is_message = |e: &&Message| {
-            p.calls.calls.get(e.call as usize).is_some_and(|c| c.shape.kind.is_point_to_point())
-        };
-        pairs.extend(p.calls.edges.iter().filter(is_message).map(|e| (e.src, e.dst)));
+        pairs.extend(p.calls.messages().map(|(m, _)| (m.src, m.dst)));
     }
     for i in job.instances().iter().filter(|i| i.len() == 2 && i.kind.is_point_to_point()) {
         let rank = |is_sender: bool| {

@@ -13,6 +13,7 @@ use crate::facts::chunks::{ChunkKind, PipelineChunk};
 use crate::job::connected::connected;
 use crate::job::{Job, RankSummary};
 use hta_base::units::Ns;
+use hta_trace::collective::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank of a pipeline.
@@ -48,12 +49,11 @@ pub(crate) struct ChunkMessage {
 
 /// The messages that the chunks of a part give, by chunk.
 pub(crate) fn sent_by_chunks(p: &RankSummary) -> Vec<ChunkMessage> {
-    let message = |e: &hta_trace::collective::Message| {
-        let call = p.calls.calls.get(e.call as usize).filter(|c| c.shape.kind.is_point_to_point())?;
+    let sent = p.calls.messages().filter(|(m, _)| m.src == p.rank).filter_map(|(m, call)| {
         let chunk = started_before(&p.chunks, call.submit).checked_sub(1)?;
-        (e.src == p.rank).then_some(ChunkMessage { chunk, to: e.dst, call: e.call })
-    };
-    let mut out: Vec<ChunkMessage> = p.calls.edges.iter().filter_map(message).collect();
+        Some(ChunkMessage { chunk, to: m.dst, call: m.call })
+    });
+    let mut out: Vec<ChunkMessage> = sent.collect();
     in_order(p, &mut out);
     out.sort_unstable();
     out
@@ -99,12 +99,9 @@ impl HandedOn {
                 out.add((p.rank, m.to), p.chunks.get(m.chunk));
             }
             // What a rank that is not recorded has sent, only its receiver knows.
-            let received = p.calls.edges.iter().filter(|e| e.dst == p.rank && !recorded.contains(&e.src));
-            for e in received {
-                let Some(call) = p.calls.calls.get(e.call as usize) else { continue };
-                if call.shape.kind.is_point_to_point() {
-                    out.add((e.src, p.rank), p.chunks.get(started_before(&p.chunks, call.submit)));
-                }
+            let received = |m: &Message| m.dst == p.rank && !recorded.contains(&m.src);
+            for (m, call) in p.calls.messages().filter(|(m, _)| received(m)) {
+                out.add((m.src, p.rank), p.chunks.get(started_before(&p.chunks, call.submit)));
             }
         }
         out

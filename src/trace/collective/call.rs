@@ -107,6 +107,13 @@ impl RankCalls {
         Self { calls, groups, edges, dtypes, by_event }
     }
 
+    /// The messages from one rank to another that are no part of a collective, with their calls, in order of
+    /// the calls.
+    pub fn messages(&self) -> impl Iterator<Item = (&Message, &CollectiveCall)> {
+        let with_call = self.edges.iter().filter_map(|m| Some((m, self.calls.get(m.call as usize)?)));
+        with_call.filter(|(_, call)| call.shape.kind.is_point_to_point())
+    }
+
     /// The call that belongs to an event.
     pub fn of_event(&self, row: u32) -> Option<&CollectiveCall> {
         self.index_of(row).and_then(|i| self.calls.get(i as usize))
