@@ -41,8 +41,8 @@ table! {
         role_rank: Option<u32>, "", "rank inside its program, as the file tells it";
         file: Text, "", "source file";
         recorder: Text, "",
-            "who wrote the file: kineto, cuspy, converted (a Perfetto trace made from Chrome JSON), nsys, nvprof \
-             or memory_dump";
+            "who wrote the file: kineto, cuspy, converted (a Perfetto trace made from Chrome JSON), nsys, \
+             nvprof or memory_dump";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group: nccl, gloo, mpi, ...";
         world_size: Option<u32>, "ranks",

@@ -6,18 +6,9 @@ use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use crate::pipeline::placed::PlacedRank;
 use crate::pipeline::placed::graph_of;
 use crate::pipeline::replay::ChunkPlace;
-use crate::pipeline::stages::{LongestStage, StageVerdict, longest_stages};
+use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines, WorstPipeline};
 use crate::pipeline::what_if::{MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-
-/// The step of a pipeline whose bubble is in the middle.
-pub(crate) fn typical(run: &PipelineRun) -> Option<&PipelineStep> {
-    let mut steps: Vec<&PipelineStep> = run.steps.iter().collect();
-    steps.sort_by_key(|s| (s.reasons.is_err(), s.whole.len() - s.busy_mean()));
-    let known = steps.iter().filter(|s| s.reasons.is_ok()).count();
-    let count = if known > 0 { known } else { steps.len() };
-    steps.get(count.saturating_sub(1) / 2).copied()
-}
 
 /// The schedule with its size: `1F1B, 4 stages x 8 micro-batches`.
 pub(crate) fn shape_words(s: &PipelineStep) -> String {
@@ -94,10 +85,9 @@ pub(crate) struct ToldBubble {
 }
 
 /// `None` without pipelines.
-pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
-    let stages = longest_stages(job, pipelines);
-    let all = pipelines.runs.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
-    let (run, s, stage) = all.max_by_key(|(_, s, _)| s.whole.len() - s.busy_mean())?;
+pub(crate) fn told(job: &Job, staged: &StagedPipelines) -> Option<ToldBubble> {
+    let WorstPipeline { run, step: s, stage, .. } = staged.worst()?;
+    let pipelines = &staged.pipelines;
     let mut ranks: Vec<u32> = pipelines
         .runs
         .iter()
@@ -106,14 +96,14 @@ pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
         .map(|r| r.rank)
         .collect();
     ranks.sort_unstable();
-    let parts = parts_words(s, stage.as_ref()).map_or(String::new(), |parts| format!(" ({parts})"));
+    let parts = parts_words(s, stage).map_or(String::new(), |parts| format!(" ({parts})"));
     let mut what = format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(s.bubble_pct()));
-    let gain = stage.as_ref().and_then(|stage| match stage.verdict {
+    let gain = stage.and_then(|stage| match stage.verdict {
         StageVerdict::SlowRank => gain_of_repair(pipelines, run, stage),
         _ => gain_of_equal_stages(run),
     });
     let ideal = s.reasons.as_ref().ok().and_then(|r| percent(r.schedule, r.ideal_time));
-    if gain.is_some() && stage.as_ref().is_some_and(|s| s.verdict != StageVerdict::SlowRank) {
+    if gain.is_some() && stage.is_some_and(|s| s.verdict != StageVerdict::SlowRank) {
         what.push_str(&format!("; equal stages: {}", fmt_pct(ideal)));
     }
     let heavy = stage.filter(|stage| stage.verdict == StageVerdict::TooMuchWork && gain.is_some());
@@ -136,14 +126,14 @@ pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
         ),
     };
     let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
-    Some(ToldBubble { ranks, what, why, action: action(run, s, stage.as_ref(), gain), gain, is_open })
+    Some(ToldBubble { ranks, what, why, action: action(run, s, stage, gain), gain, is_open })
 }
 
 /// The ranks of all pipelines that have a stage, ascending.
 fn ranks_of_stage(pipelines: &Pipelines, stage: u32) -> Vec<u32> {
     let has = |r: &&PlacedRank| r.chunks.iter().any(|c| c.chunk.first.stage == stage);
     let of_run = |run: &PipelineRun| -> Vec<u32> {
-        let placed = typical(run).map(|s| &s.placed.ranks);
+        let placed = run.typical().map(|s| &s.placed.ranks);
         placed.into_iter().flatten().filter(has).map(|r| r.at.rank).collect()
     };
     let mut ranks: Vec<u32> = pipelines.runs.iter().flat_map(of_run).collect();

@@ -108,6 +108,17 @@ pub(crate) struct PipelineRun {
     pub(crate) left_out: Vec<Option<StepKey>>,
 }
 
+impl PipelineRun {
+    /// The step of a pipeline whose bubble is in the middle.
+    pub(crate) fn typical(&self) -> Option<&PipelineStep> {
+        let mut steps: Vec<&PipelineStep> = self.steps.iter().collect();
+        steps.sort_by_key(|s| (s.reasons.is_err(), s.whole.len() - s.busy_mean()));
+        let known = steps.iter().filter(|s| s.reasons.is_ok()).count();
+        let count = if known > 0 { known } else { steps.len() };
+        steps.get(count.saturating_sub(1) / 2).copied()
+    }
+}
+
 /// The pipelines of a job, by their first rank.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pipelines {
@@ -131,9 +142,7 @@ impl Pipelines {
             Self { runs, unknown }
         })
     }
-}
 
-impl Pipelines {
     /// The same with some steps only.
     pub(crate) fn in_steps(&self, filter: &StepFilter) -> Self {
         let is_asked = |s: &&PipelineStep| {

@@ -27,7 +27,7 @@ use crate::job::Job;
 use crate::population::reasons;
 use crate::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
-use measured::Pipelines;
+use stages::StagedPipelines;
 use std::sync::Arc;
 
 pub(crate) struct PipelineOf;
@@ -50,17 +50,17 @@ impl Analysis for PipelineOf {
     }
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        let mut pipelines = Pipelines::of(job);
+        let mut staged = StagedPipelines::of(job);
         if let Some(filter) = &options.model.steps {
-            pipelines = Arc::new(pipelines.in_steps(filter));
+            staged = Arc::new(staged.in_steps(job, filter));
         }
-        let mut views = report::views(job, &pipelines, options);
+        let mut views = report::views(job, &staged, options);
         if let Some(view) = views.first_mut() {
             view.notes.extend(reasons(partials));
         }
         Output {
-            tables: tables::build(job, &pipelines),
-            observations: report::observation(job, &pipelines).into_iter().collect(),
+            tables: tables::build(job, &staged.pipelines),
+            observations: report::observation(&staged).into_iter().collect(),
             views,
             ..Output::default()
         }

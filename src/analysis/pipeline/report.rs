@@ -2,26 +2,24 @@
 
 use crate::api::{Align, Certainty, Observation, Options, View};
 use crate::job::{Job, RankSummary};
-use crate::pipeline::bubble_words::{parts_words, shape_words, typical};
-use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
-use crate::pipeline::stages::{StageVerdict, longest_stages};
+use crate::pipeline::bubble_words::{parts_words, shape_words};
+use crate::pipeline::measured::{PipelineRun, PipelineStep};
+use crate::pipeline::stages::{StageVerdict, StagedPipelines, WorstPipeline};
 use crate::pipeline::tables::in_order;
 use crate::pipeline::what_if::changes;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
-pub(super) fn views(job: &Job, pipelines: &Pipelines, options: &Options) -> Vec<View> {
-    let mut out = vec![steps_view(job, pipelines, options)];
-    let worst = pipelines.runs.iter().enumerate().max_by_key(|(i, run)| {
-        (typical(run).map_or(0, |s| s.whole.len() - s.busy_mean()), std::cmp::Reverse(*i))
-    });
-    if let Some((number, run)) = worst {
-        out.extend(typical(run).map(|s| ranks_view(number, run, s)));
-        out.extend(changes_view(number, run));
+pub(super) fn views(job: &Job, staged: &StagedPipelines, options: &Options) -> Vec<View> {
+    let mut out = vec![steps_view(job, staged, options)];
+    if let Some(worst) = staged.worst() {
+        out.push(ranks_view(worst.number, worst.run, worst.step));
+        out.extend(changes_view(worst.number, worst.run));
     }
     out
 }
 
-fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
+fn steps_view(job: &Job, staged: &StagedPipelines, options: &Options) -> View {
+    let pipelines = &staged.pipelines;
     let mut view = View {
         title: "Bubble of each pipeline, in its typical step".to_string(),
         columns: vec![
@@ -39,7 +37,7 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
         notes: Vec::new(),
     };
     for run in pipelines.runs.iter().take(options.top) {
-        let Some(s) = typical(run) else { continue };
+        let Some(s) = run.typical() else { continue };
         let of_time = |ns: Option<Ns>| fmt_pct(ns.and_then(|ns| percent(ns, s.whole.len())));
         let parts = s.reasons.as_ref().ok();
         let ranks: Vec<u32> = run.chain.ranks.iter().map(|r| r.rank).collect();
@@ -66,8 +64,8 @@ fn steps_view(job: &Job, pipelines: &Pipelines, options: &Options) -> View {
     if rest > 0 {
         view.notes.push(format!("{rest} more pipelines are in the table pipelines"));
     }
-    for (run, stage) in pipelines.runs.iter().zip(longest_stages(job, pipelines)).take(options.top) {
-        if let (Some(stage), Some(s)) = (stage, typical(run)) {
+    for (run, stage) in staged.runs().take(options.top) {
+        if let (Some(stage), Some(s)) = (stage, run.typical()) {
             let why = match stage.verdict {
                 StageVerdict::TooMuchWork => "it has more work",
                 StageVerdict::SlowRank => "the same stage of other pipelines is not longer: its rank is slow",
@@ -197,13 +195,10 @@ fn changes_view(number: usize, run: &PipelineRun) -> Option<View> {
 }
 
 /// What stands out: the bubble of all pipelines together.
-pub(super) fn observation(job: &Job, pipelines: &Pipelines) -> Option<Observation> {
-    let stages = longest_stages(job, pipelines);
-    let with_steps =
-        pipelines.runs.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
-    let (run, s, stage) = with_steps.max_by_key(|(_, s, _)| s.whole.len() - s.busy_mean())?;
+pub(super) fn observation(staged: &StagedPipelines) -> Option<Observation> {
+    let WorstPipeline { run, step: s, stage, .. } = staged.worst()?;
     let pct = s.bubble_pct().filter(|p| *p >= 1.0)?;
-    let parts = parts_words(s, stage.as_ref()).map_or(String::new(), |parts| format!(" ({parts})"));
+    let parts = parts_words(s, stage).map_or(String::new(), |parts| format!(" ({parts})"));
     Some(Observation {
         analysis: "pipeline",
         ranks: run.chain.ranks.iter().filter(|r| r.part.is_some()).map(|r| r.rank).collect(),

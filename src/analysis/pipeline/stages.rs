@@ -7,8 +7,10 @@
 use crate::job::{Job, median};
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use hta_base::units::Ns;
+use hta_trace::rank_trace::StepFilter;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Smallest ratio to the usual stage for which a stage is named.
 const LEAST_RATIO: f64 = 1.02;
@@ -45,6 +47,52 @@ pub(crate) struct LongestStage {
     pub(crate) is_of_all: bool,
     /// To the median of the same stage in other pipelines, if there are any.
     pub(crate) to_replicas: Option<f64>,
+}
+
+/// The pipelines of a job with the longest stage of each.
+pub(crate) struct StagedPipelines {
+    pub(crate) pipelines: Arc<Pipelines>,
+    /// The stage that takes longest in nearly all steps, by pipeline.
+    pub(crate) longest: Vec<Option<LongestStage>>,
+}
+
+impl StagedPipelines {
+    pub(crate) fn of(job: &Job) -> Arc<Self> {
+        job.shared(|job| Self::new(job, Pipelines::of(job)))
+    }
+
+    /// The same with some steps only.
+    pub(crate) fn in_steps(&self, job: &Job, filter: &StepFilter) -> Self {
+        Self::new(job, Arc::new(self.pipelines.in_steps(filter)))
+    }
+
+    fn new(job: &Job, pipelines: Arc<Pipelines>) -> Self {
+        Self { longest: longest_stages(job, &pipelines.runs), pipelines }
+    }
+
+    /// Each pipeline with its longest stage.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&PipelineRun, Option<&LongestStage>)> {
+        self.pipelines.runs.iter().zip(self.longest.iter().map(Option::as_ref))
+    }
+
+    /// The first of the pipelines whose ranks idle longest in a typical step.
+    pub(crate) fn worst(&self) -> Option<WorstPipeline<'_>> {
+        let worst = |(number, (run, stage)): (usize, (_, _))| {
+            let run: &PipelineRun = run;
+            Some(WorstPipeline { number, run, step: run.typical()?, stage })
+        };
+        let all = self.runs().enumerate().filter_map(worst);
+        all.max_by_key(|w| (w.step.whole.len() - w.step.busy_mean(), Reverse(w.number)))
+    }
+}
+
+/// A pipeline with the step whose bubble is in the middle.
+pub(crate) struct WorstPipeline<'a> {
+    /// Index of the pipeline.
+    pub(crate) number: usize,
+    pub(crate) run: &'a PipelineRun,
+    pub(crate) step: &'a PipelineStep,
+    pub(crate) stage: Option<&'a LongestStage>,
 }
 
 /// Sums of the chunks of a stage and kind.
@@ -118,9 +166,9 @@ fn ratio(works: &BTreeMap<u32, StageWork>, stage: u32, of: impl Fn(&StageWork) -
 
 /// The longest stage of each pipeline; `None` where all are as long as usual, or another one is the longest
 /// in other steps.
-pub(crate) fn longest_stages(job: &Job, pipelines: &Pipelines) -> Vec<Option<LongestStage>> {
+fn longest_stages(job: &Job, runs: &[PipelineRun]) -> Vec<Option<LongestStage>> {
     let (all, named): (Vec<BTreeMap<u32, StageWork>>, Vec<Option<u32>>) =
-        pipelines.runs.iter().map(|run| over_steps(job, run)).unzip();
+        runs.iter().map(|run| over_steps(job, run)).unzip();
     let longest = |own: usize| {
         let works = all.get(own)?;
         let stage = &(*named.get(own)?)?;

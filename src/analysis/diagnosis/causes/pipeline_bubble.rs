@@ -15,6 +15,7 @@ use crate::job::{Group, Job, Member, RankSummary};
 use crate::pipeline::bubble_words::told;
 use crate::pipeline::gaps::PipelineGaps;
 use crate::pipeline::measured::Pipelines;
+use crate::pipeline::stages::StagedPipelines;
 use hta_base::units::Ns;
 use hta_trace::collective::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +81,7 @@ impl StageMessages {
 
 /// What is known of the pipelines of the job.
 fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
-    let told = told(context.job, &Pipelines::of(context.job))?;
+    let told = told(context.job, &StagedPipelines::of(context.job))?;
     let certainty = match told.gain {
         Some(_) if !told.is_open => CauseCertainty::Likely,
         _ => CauseCertainty::AtMost,
