@@ -4,6 +4,7 @@
 #![doc = include_str!("README.md")]
 
 pub mod coordinates;
+mod cuspy;
 pub mod discover;
 pub mod error;
 pub mod files;

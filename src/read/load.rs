@@ -1,5 +1,6 @@
 //! Loads one file of any format: runs the format's reader, then converts its times.
 
+use super::cuspy::settle_cuspy;
 use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, SeenFile};
 use super::kineto::Kineto;
@@ -88,6 +89,7 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
     if input.path.extension().is_some_and(|e| e == "tmp") {
         columns.health.note(Counter::Temporary, &input.shown);
     }
+    settle_cuspy(&mut columns, &mut meta);
     settle_times(&mut columns, &mut meta);
     if columns.is_empty() && columns.unloaded.is_none() && columns.dump.is_none() {
         let health = std::mem::take(&mut columns.recorded.health);

@@ -73,7 +73,7 @@ pub enum Need {
 #[derive(Debug)]
 pub struct ArgSpec {
     pub id: Arg,
-    /// Keys in trace files.
+    /// Keys in trace files; none if the column is made of other arguments.
     pub keys: &'static [&'static str],
     /// Column in the `events` table.
     pub column: &'static str,
@@ -85,7 +85,7 @@ pub struct ArgSpec {
 }
 
 macro_rules! args {
-    ($($id:ident: [$($key:literal),+] $column:literal $ty:ident $need:ident $unit:literal $doc:literal;)+) => {
+    ($($id:ident: [$($key:literal),*] $column:literal $ty:ident $need:ident $unit:literal $doc:literal;)+) => {
         /// The known arguments; the discriminant is the index in [`ARGS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -93,7 +93,7 @@ macro_rules! args {
 
         /// All known arguments, in the order of the `events` table's columns.
         pub const ARGS: &[ArgSpec] = &[$(ArgSpec {
-            id: Arg::$id, keys: &[$($key),+], column: $column, ty: ArgType::$ty, need: Need::$need,
+            id: Arg::$id, keys: &[$($key),*], column: $column, ty: ArgType::$ty, need: Need::$need,
             unit: $unit, doc: $doc,
         }),+];
     };
@@ -105,8 +105,12 @@ args! {
     Correlation: ["correlation"] "correlation" UInt Analysis "" "joins a GPU activity to its launch call";
     ExternalId: ["External id", "external id"] "external_id" UInt Analysis "" "operator id, or a copy of the \
         correlation";
-    GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 is none";
+    GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 without a graph is none";
     GraphId: ["graph id"] "graph_id" UInt Analysis "" "CUDA graph; 0 is none";
+    GraphAnnotation: [] "graph_annotation" Text Analysis "" "name that the program gave to this part of a \
+        CUDA graph, with ` backward` in the backward pass";
+    DisplayLane: [] "display_lane" Int Events "" "lane on which the recorder draws a row of a graph, which \
+        is no stream; null: on its stream";
     Grid: ["grid"] "grid" Json Analysis "" "blocks per grid, [x,y,z]";
     Block: ["block"] "block" Json Analysis "" "threads per block, [x,y,z]";
     Bytes: ["bytes"] "size_bytes" Int Analysis "bytes" "size of a copy, set or allocation";
@@ -254,6 +258,24 @@ impl ArgColumns {
     #[inline]
     pub fn text(&self, arg: Arg, row: u32) -> Option<StrId> {
         self.column(arg).get(row).map(|v| StrId(v as u32))
+    }
+
+    /// Replaces values of a column, or removes those for which there is none; rows ascend.
+    pub fn change(&mut self, arg: Arg, changes: &[(u32, Option<u64>)]) {
+        if changes.is_empty() {
+            return;
+        }
+        let mut left = changes.iter().copied().peekable();
+        let mut made = Sparse::default();
+        for (row, value) in self.column(arg).iter() {
+            while let Some((changed, new)) = left.next_if(|change| change.0 < row) {
+                new.into_iter().for_each(|new| made.push(changed, new));
+            }
+            let new = left.next_if(|change| change.0 == row).map_or(Some(value), |change| change.1);
+            new.into_iter().for_each(|new| made.push(row, new));
+        }
+        left.for_each(|(row, new)| new.into_iter().for_each(|new| made.push(row, new)));
+        *self.column_mut(arg) = made;
     }
 
     /// Appends the columns of the next piece of the same file. Its rows start at `row_base`, and `strings`

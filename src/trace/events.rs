@@ -8,6 +8,7 @@
 
 use crate::args::ArgColumns;
 use crate::category::{Class, classify};
+use crate::device_fields::DeviceFields;
 use crate::memory::MemoryRecord;
 use crate::memory_dump::MemoryDump;
 use crate::strings::{Interner, StrId, TraceTexts};
@@ -94,6 +95,8 @@ pub struct RecordedTrace {
     pub memory: Vec<MemoryRecord>,
     /// Samples of hardware counters, in file order.
     pub counter_samples: Vec<CounterSample>,
+    /// Whether some of them have no category, as Cuspy writes them.
+    pub has_bare_samples: bool,
     /// Of a file about memory, which has no events.
     pub dump: Option<MemoryDump>,
     /// Number of events by phase (`X`, `i`, `s`, ...).
@@ -175,6 +178,8 @@ pub struct ColumnsBuilder {
     pub strings: Interner,
     lane_ids: HashMap<(StrId, StrId), u32>,
     pub marks: Vec<Mark>,
+    /// Arguments of device rows that become other columns when the file has been read.
+    pub device_fields: DeviceFields,
     pub recorded: RecordedTrace,
 }
 
@@ -237,6 +242,7 @@ impl ColumnsBuilder {
             + of(&self.lane_names)
             + of(&self.memory)
             + of(&self.counter_samples)
+            + of(&self.device_fields.all)
             + self.args.held_bytes()
             + self.strings.held_bytes()
     }
@@ -293,6 +299,8 @@ impl ColumnsBuilder {
             row: m.row.map(|r| r + base),
             ..m
         }));
+        let fields = piece.device_fields.all.into_iter();
+        self.device_fields.all.extend(fields.map(|(row, field, value)| (row + base, field, text(value))));
         self.launch_flows.extend(theirs.launch_flows);
         self.memory.extend(theirs.memory.into_iter().map(|m| MemoryRecord { lane: lane(m.lane), ..m }));
         let samples = theirs.counter_samples.into_iter();
@@ -314,6 +322,7 @@ impl ColumnsBuilder {
         self.window_start = self.window_start.or(theirs.window_start);
         self.window_end = theirs.window_end.or(self.window_end);
         self.has_fraction |= theirs.has_fraction;
+        self.has_bare_samples |= theirs.has_bare_samples;
         self.least_profiler_index = match (self.least_profiler_index, theirs.least_profiler_index) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -369,6 +378,7 @@ impl ColumnsBuilder {
         retain_by(&mut self.cat, keep);
         retain_by(&mut self.lane, keep);
         self.args.renumber(&new_row);
+        self.device_fields.renumber(&new_row);
     }
 }
 

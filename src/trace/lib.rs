@@ -8,6 +8,7 @@ pub mod clock_behind;
 pub mod collective;
 pub mod content;
 pub mod device;
+pub mod device_fields;
 pub mod event_batch;
 pub(crate) mod event_counts;
 pub mod events;

@@ -42,6 +42,18 @@ impl EventReader {
         }
     }
 
+    /// Keeps the arguments of a device row that become other columns later.
+    pub(super) fn device_fields(&mut self, row: u32, buf: &[u8], at: u64) {
+        for i in 0..self.scratch.fields.len() {
+            let (field, token) = self.scratch.fields[i];
+            if token.kind == TokenKind::Bare && token.bytes(buf) == b"null" {
+                continue;
+            }
+            let text = self.texts.intern(token, buf, &mut self.columns, at);
+            self.columns.device_fields.push(row, field, text);
+        }
+    }
+
     /// Stores one argument with its column's type.
     pub(super) fn argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) {
         let raw = token.bytes(buf);

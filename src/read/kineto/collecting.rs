@@ -7,6 +7,7 @@ use crate::kineto::event::arg_step;
 use crate::kineto::event::member;
 use crate::kineto::gaps::{GapEnd, ParserState};
 use hta_trace::category::is_counter_range;
+use hta_trace::device_fields::DeviceField;
 
 impl EventReader {
     /// Collects the tokens of the event whose `{` is at the cursor.
@@ -47,6 +48,7 @@ impl EventReader {
                     s.repeated_key |= s.seen_args;
                     s.args.clear();
                     s.memory.clear();
+                    s.fields.clear();
                     s.rest.clear();
                     (s.seen_args, s.in_args) = (true, true);
                     // Arguments of counters have arbitrary names. If the category is not known yet, this is
@@ -63,15 +65,19 @@ impl EventReader {
                     c.value()?;
                 }
                 GapEnd::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
-                GapEnd::Other { .. } | GapEnd::Memory(_) | GapEnd::Value => {
+                GapEnd::Other { .. } | GapEnd::Memory(_) | GapEnd::Device(_) | GapEnd::Value => {
                     let value = c.value()?;
-                    if let GapEnd::Memory(arg) = made.step {
-                        s.memory.push((arg, value));
-                    }
                     let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
                     s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
                     match made.step {
                         GapEnd::Other { label: true } => s.label = value,
+                        GapEnd::Memory(arg) => s.memory.push((arg, value)),
+                        GapEnd::Device(field) => {
+                            s.fields.push((field, value));
+                            if field == DeviceField::Name {
+                                s.label = value;
+                            }
+                        }
                         GapEnd::Value => s.value = value,
                         _ => {}
                     }

@@ -19,6 +19,7 @@ use crate::options::LoadOptions;
 use hta_base::health::{Counter, Health};
 use hta_trace::args::{ARGS, Arg, ArgSpec, Need};
 use hta_trace::category::{Class, is_counter_range};
+use hta_trace::device_fields::DeviceField;
 use hta_trace::events::{ColumnsBuilder, Mark, NO_LENGTH};
 use hta_trace::strings::StrId;
 use std::sync::Arc;
@@ -29,9 +30,10 @@ pub(super) fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
         Some(arg) if wanted.get(arg as usize) == Some(&true) => GapEnd::Arg(arg),
         Some(_) => GapEnd::Unwanted,
         None if key.is_empty() => GapEnd::Value,
-        None => match MemoryArg::of(key) {
-            Some(arg) => GapEnd::Memory(arg),
-            None => GapEnd::Other { label: matches!(key, b"name" | b"labels" | b"sort_index") },
+        None => match (MemoryArg::of(key), DeviceField::of(key)) {
+            (Some(arg), _) => GapEnd::Memory(arg),
+            (None, Some(field)) => GapEnd::Device(field),
+            (None, None) => GapEnd::Other { label: matches!(key, b"labels" | b"sort_index") },
         },
     }
 }
@@ -155,6 +157,7 @@ impl EventReader {
     /// Registers that the event is kept although its arguments could not be read.
     pub(crate) fn drop_args(&mut self, at: u64) {
         self.scratch.args.clear();
+        self.scratch.fields.clear();
         self.scratch.memory.clear();
         self.scratch.rest.clear();
         self.scratch.lost_args = true;
@@ -244,6 +247,9 @@ impl EventReader {
             c.marks.push(Mark { lane, ts, row: Some(row) });
         }
         self.arguments(row, marked.as_ref(), buf, at);
+        if DeviceField::is_of(class) {
+            self.device_fields(row, buf, at);
+        }
         if !self.scratch.rest.is_empty()
             && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf)))
         {

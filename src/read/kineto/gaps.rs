@@ -19,6 +19,7 @@ use crate::kineto::text::decode;
 use hashbrown::HashMap;
 use hta_base::health::Health;
 use hta_trace::args::Arg;
+use hta_trace::device_fields::DeviceField;
 
 /// What follows a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(crate) enum GapEnd {
     },
     /// An argument of `[memory]` records; there is no column for it.
     Memory(MemoryArg),
+    /// An argument of device rows without a column, and `name` of `M` events.
+    Device(DeviceField),
     /// The argument without a name: the value of a counter.
     Value,
     /// The end of `args`, after its closing brace.

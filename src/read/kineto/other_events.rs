@@ -1,5 +1,6 @@
 //! Events that are no slices: flows, labels, memory and instants.
 
+use crate::kineto::cursor::TokenKind;
 use crate::kineto::event::EventReader;
 use crate::kineto::memory::record;
 use crate::kineto::number::{FractionShapes, Integer, NumberError, integer, micros_to_ns};
@@ -83,6 +84,7 @@ impl EventReader {
         let token = self.scratch.value;
         let Some(bits) = self.float_argument(token, token.bytes(buf), at) else { return };
         let counter = self.texts.intern(self.scratch.name, buf, &mut self.columns, at);
+        self.columns.has_bare_samples |= self.scratch.cat.kind == TokenKind::Absent;
         self.columns.counter_samples.push(CounterSample { device, counter, ts, value: f64::from_bits(bits) });
     }
 

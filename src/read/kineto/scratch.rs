@@ -3,6 +3,7 @@
 use super::cursor::{Token, TokenKind};
 use super::memory::MemoryArg;
 use hta_trace::args::Arg;
+use hta_trace::device_fields::DeviceField;
 
 #[derive(Default)]
 pub struct Scratch {
@@ -21,6 +22,8 @@ pub struct Scratch {
     pub(super) args: Vec<(Arg, Token, usize)>,
     /// Arguments of `[memory]` records.
     pub(super) memory: Vec<(MemoryArg, Token)>,
+    /// Arguments of device rows without a column.
+    pub(super) fields: Vec<(DeviceField, Token)>,
     /// Arguments without a column: from the key's opening quote to the end of the value.
     pub(super) rest: Vec<Token>,
     /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
@@ -43,11 +46,12 @@ pub struct Scratch {
 impl Scratch {
     pub(super) fn clear(&mut self) {
         let (mut args, mut rest) = (std::mem::take(&mut self.args), std::mem::take(&mut self.rest));
-        let mut memory = std::mem::take(&mut self.memory);
+        let (mut memory, mut fields) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.fields));
         args.clear();
         rest.clear();
         memory.clear();
-        *self = Scratch { args, memory, rest, ..Scratch::default() };
+        fields.clear();
+        *self = Scratch { args, memory, fields, rest, ..Scratch::default() };
     }
 
     /// Whether reading stopped inside `args`, after everything that identifies the event.
