@@ -14,7 +14,7 @@
 //! that part, over those of the row itself. So `stream` of such a row may be any number, and only the thread
 //! id of the row tells the stream.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use hta_base::health::Counter;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
@@ -26,6 +26,9 @@ use serde_json::Value;
 
 /// Smallest thread id of rows that Cuspy draws on a lane of their own in place of their stream.
 const FIRST_LANE: i64 = 100_000;
+
+/// Smallest id of flows between nodes of a graph; those below connect a call with what it launched.
+const FIRST_EDGE: u64 = 1 << 40;
 
 /// Names of copies and sets, without what they copy or fill.
 const COPY: &str = "Memcpy";
@@ -53,6 +56,8 @@ pub(crate) fn settle_cuspy(columns: &mut ColumnsBuilder, meta: &mut Meta) {
     settle_places(columns, &device_rows, &fields, is_cuspy);
     if is_cuspy {
         settle_nodes(columns, &device_rows);
+        settle_thread_names(columns);
+        columns.launch_flows.retain(|id| *id < FIRST_EDGE);
     }
     settle_names(columns, &fields);
     settle_annotations(columns, &fields);
@@ -157,6 +162,24 @@ fn settle_nodes(columns: &mut ColumnsBuilder, rows: &DeviceRows) {
     let added: Vec<(u32, Option<u64>)> =
         rows.iter(columns).filter(lacks_node).map(|r| (r, Some(0))).collect();
     columns.args.change(Arg::GraphNodeId, &added);
+}
+
+/// Drops `thread 7` where the same thread is also `thread 7 (python)`: Cuspy names threads a second time.
+fn settle_thread_names(columns: &mut ColumnsBuilder) {
+    let longer: HashSet<(u32, StrId, String)> = columns
+        .lane_names
+        .iter()
+        .filter_map(|name| {
+            let (shorter, _) = columns.strings.get(name.text).split_once(" (")?;
+            Some((name.lane, name.kind, shorter.to_string()))
+        })
+        .collect();
+    let mut names = std::mem::take(&mut columns.lane_names);
+    names.retain(|name| {
+        let text = columns.strings.get(name.text).trim_end().to_string();
+        !longer.contains(&(name.lane, name.kind, text))
+    });
+    columns.lane_names = names;
 }
 
 /// Names copies and sets as Kineto does.

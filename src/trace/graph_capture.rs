@@ -33,7 +33,7 @@ pub struct CapturedCall {
 }
 
 /// One call of an operator during the capture.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CapturedOperator {
     pub name: StrId,
     /// The operator around it, which precedes it.

@@ -10,6 +10,16 @@ use crate::args::Arg;
 use crate::events::Columns;
 use crate::launch::{LaunchLinks, is_graph_launch};
 
+/// The graph of an activity, where the recorder writes it.
+pub fn graph_of(c: &Columns, row: u32) -> Option<u64> {
+    c.args.uint(Arg::GraphId, row).filter(|id| *id != 0)
+}
+
+/// The node of a graph that an activity is. Cuspy counts nodes from 0; without a graph 0 stands for none.
+pub fn graph_node(c: &Columns, row: u32) -> Option<u64> {
+    c.args.uint(Arg::GraphNodeId, row).filter(|id| *id != 0 || graph_of(c, row).is_some())
+}
+
 /// All replays of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphReplays {
@@ -32,7 +42,7 @@ impl GraphReplays {
         let mut out = Self::default();
         for (row, of) in rows {
             let event = |i: &u32| all.get(*i as usize).map_or(u32::MAX, |a| a.row);
-            let node = |i: &u32| c.args.uint(Arg::GraphNodeId, event(i)).filter(|id| *id != 0);
+            let node = |i: &u32| graph_node(c, event(i));
             let mut ordered = of.to_vec();
             match of.iter().map(node).collect::<Option<Vec<u64>>>() {
                 Some(_) => ordered.sort_by_key(|i| (node(i), event(i))),

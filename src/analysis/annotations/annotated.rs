@@ -11,9 +11,11 @@
 //! An activity belongs to the annotations that are open on the thread of its launch when the launch starts
 //! (ends included, as for owning operators). An activity whose launch was not recorded belongs to the
 //! shortest range that the profiler drew in the same row of the device and that contains its start. A name
-//! counts an activity once, however often it is nested in itself.
+//! counts an activity once, however often it is nested in itself. An activity in a graph also belongs to the
+//! name that the program gave to its node, which is innermost.
 
 use hta_base::units::{Ns, Span};
+use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -30,6 +32,8 @@ pub(crate) enum AnnotationSide {
     Host,
     /// In a row of the device, drawn by the profiler.
     Gpu,
+    /// In a CUDA graph, given to its nodes when the program made it.
+    Graph,
 }
 
 impl AnnotationSide {
@@ -37,8 +41,18 @@ impl AnnotationSide {
         match self {
             AnnotationSide::Host => "host",
             AnnotationSide::Gpu => "gpu",
+            AnnotationSide::Graph => "graph",
         }
     }
+}
+
+/// The activities of one name in a replay of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplayedRange {
+    /// From the first start to the last end.
+    pub(crate) span: Span,
+    pub(crate) device: Option<i64>,
+    pub(crate) step: Option<u32>,
 }
 
 /// All ranges of one name on one side, with their activities.
@@ -46,6 +60,8 @@ impl AnnotationSide {
 pub(crate) struct NamedRanges {
     /// Rows of the ranges, in the order of the file.
     pub(crate) ranges: Vec<u32>,
+    /// Ranges in replays of graphs, which have no rows, in the order of their launches.
+    pub(crate) replayed: Vec<ReplayedRange>,
     /// Indices of the activities inside any of the ranges, without duplicates.
     pub(crate) activities: Vec<u32>,
 }
@@ -89,9 +105,42 @@ impl Annotated {
                         me.drawn_around(trace, &rows, queries);
                     }
                 }
+                AnnotationSide::Graph => {}
             }
         }
+        me.inside_graphs(trace, &kept);
         me
+    }
+
+    /// Assigns the activities of graphs to the names that the program gave to their nodes.
+    fn inside_graphs(&mut self, trace: &RankTrace, kept: &[bool]) {
+        let annotations = trace.columns.args.column(Arg::GraphAnnotation);
+        if annotations.is_empty() {
+            return;
+        }
+        let mut ranges: BTreeMap<(StrId, u32, Option<i64>), ReplayedRange> = BTreeMap::new();
+        for (i, a) in (0u32..).zip(&trace.activities) {
+            let Some(name) = annotations.get(a.row).map(|text| StrId(text as u32)) else { continue };
+            if kept.get(name.0 as usize) != Some(&true) {
+                continue;
+            }
+            let key = (AnnotationSide::Graph, name);
+            if let Some(own) = self.own.get_mut(i as usize) {
+                *own = Some(key);
+            }
+            self.names.entry(key).or_default().activities.push(i);
+            if let Some(call) = a.launch() {
+                let range = ranges.entry((name, call, a.device())).or_insert(ReplayedRange {
+                    span: a.span,
+                    device: a.device(),
+                    step: a.step(),
+                });
+                range.span = Span::new(range.span.start.min(a.span.start), range.span.end.max(a.span.end));
+            }
+        }
+        for ((name, ..), range) in ranges {
+            self.names.entry((AnnotationSide::Graph, name)).or_default().replayed.push(range);
+        }
     }
 
     /// Assigns the launches of one thread. `rows`: its annotations, outer first; `queries`: its launches in

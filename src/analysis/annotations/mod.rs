@@ -36,7 +36,8 @@ table! {
         rank; device;
         scope: Text, "", "capture: everything; step: what starts or is launched in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
-        side: Text, "", "host: recorded on a thread; gpu: drawn on the device; none";
+        side: Text, "",
+            "host: recorded on a thread; gpu: drawn on the device; graph: given to a part of a CUDA graph; none";
         name: Text, "", "annotation, or `(none)`";
         is_step: bool, "", "the annotation marks steps";
         range_count: u64, "", "ranges";
@@ -113,6 +114,8 @@ type AnnotationKey = Option<(AnnotationSide, StrId)>;
 #[derive(Default)]
 struct RangeMembers {
     ranges: Vec<u32>,
+    /// Lengths of the ranges in replays of graphs.
+    replayed: Vec<Ns>,
     activities: Vec<u32>,
     own_ns: Ns,
 }
@@ -237,17 +240,21 @@ fn device_of(trace: &RankTrace, of_lane: &BTreeMap<u32, Option<i64>>, range: u32
 fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> RowMembers {
     let of_lane = lane_devices(trace);
     let mut members = RowMembers::default();
-    for (&(side, name), NamedRanges { ranges, activities }) in &annotated.names {
+    for (&(side, name), NamedRanges { ranges, replayed, activities }) in &annotated.names {
         let key = Some((side, name));
         for &range in ranges {
             let on = match side {
                 AnnotationSide::Host => 0..devices.working,
-                AnnotationSide::Gpu => {
+                AnnotationSide::Gpu | AnnotationSide::Graph => {
                     devices.place(device_of(trace, &of_lane, range)).map_or(0..0, |d| d..d + 1)
                 }
             };
             let windows = scopes.of(scopes.step_at(trace.columns.ts[range as usize]));
             on.for_each(|d| members.charge(windows.clone(), (d, key), |m| m.ranges.push(range)));
+        }
+        for range in replayed {
+            let Some(d) = devices.place(range.device) else { continue };
+            members.charge(scopes.of(range.step), (d, key), |m| m.replayed.push(range.span.len()));
         }
         for &i in activities {
             let a = &trace.activities[i as usize];
@@ -287,7 +294,9 @@ fn row<'a>(
     AnnotationRow {
         key,
         name: key.map_or(NONE, |k| trace.text(k.1)),
-        ranges: Summary::new(m.ranges.iter().map(|&r| trace.span(r).len()).collect()),
+        ranges: Summary::new(
+            m.ranges.iter().map(|&r| trace.span(r).len()).chain(m.replayed.iter().copied()).collect(),
+        ),
         working: (key.map(|k| k.0) == Some(AnnotationSide::Host)).then(|| worked(trace, &m.ranges, working)),
         activities: m.activities.len() as u64,
         gpu: of().map(|a| a.span.len()).sum(),

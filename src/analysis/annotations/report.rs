@@ -75,7 +75,11 @@ fn view(partials: &[Partial], options: &Options) -> View {
     let line = |((name, side), t): &((&str, &str), AnnotationTotal)| {
         let range = |ns: Ns| if t.ranges > 0 { fmt_ns(ns) } else { "-".to_string() };
         vec![
-            if *side == "gpu" { format!("{name} (drawn)") } else { (*name).to_string() },
+            match *side {
+                "gpu" => format!("{name} (drawn)"),
+                "graph" => format!("{name} (graph)"),
+                _ => (*name).to_string(),
+            },
             if t.ranges > 0 { fmt_count(t.ranges) } else { "-".to_string() },
             range(t.sum / (t.ranges as i64).max(1)),
             t.working.map_or_else(|| "-".to_string(), fmt_ns),

@@ -128,14 +128,10 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
     let mut launches = LaunchShapes::new(trace);
     let own = work.activities.iter().map(|&i| &trace.activities[i as usize]);
     own.filter(|a| a.work != WorkClass::Memory)
-        .map(|a| {
-            let recorded = float(Arg::Occupancy, a.row);
-            let derived = launches.wrongly_zero(a).map(|o| o.pct);
-            Kernel {
-                span: a.span,
-                blocks: float(Arg::BlocksPerSm, a.row).or_else(|| of_grid(a.row)),
-                occupancy: derived.or(recorded),
-            }
+        .map(|a| Kernel {
+            span: a.span,
+            blocks: float(Arg::BlocksPerSm, a.row).or_else(|| of_grid(a.row)),
+            occupancy: launches.occupancy_pct(a),
         })
         .collect()
 }

@@ -11,6 +11,7 @@ use hta_trace::flops::peaks::{DevicePeaks, Peaks, Units};
 use hta_trace::flops::roofline::CallPeaks;
 use hta_trace::kernel::occupancy::{DeviceLimits, LaunchShape, Occupancy};
 use hta_trace::kernel::tensor_cores::TensorCores;
+use hta_trace::meta::Recorder;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::sync::Arc;
@@ -107,6 +108,18 @@ impl<'a> LaunchShapes<'a> {
             threads_per_block: self.size(Arg::Block, a.row)?,
         };
         limits?.occupancy(launched)
+    }
+
+    /// The occupancy of a kernel in percent: as recorded, unless that is wrongly 0. Cuspy records none, so it
+    /// is derived there.
+    pub(crate) fn occupancy_pct(&mut self, a: &Activity) -> Option<f64> {
+        let recorded = self.trace.columns.args.column(Arg::Occupancy).get(a.row).map(f64::from_bits);
+        let recorded = recorded.filter(|pct| pct.is_finite() && *pct >= 0.0);
+        let derived = match recorded {
+            None if self.trace.meta.recorder == Recorder::Cuspy => self.occupancy(a),
+            _ => self.wrongly_zero(a),
+        };
+        derived.map(|o| o.pct).or(recorded)
     }
 
     /// The derived occupancy of a kernel whose recorded one is wrongly 0: at least half a percent, which

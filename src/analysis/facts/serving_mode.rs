@@ -7,7 +7,7 @@
 
 use crate::facts::iterations::Iterations;
 use hta_base::units::Ns;
-use hta_trace::args::Arg;
+use hta_trace::graph_replay::graph_of;
 use hta_trace::launch::is_graph_launch;
 use hta_trace::rank_trace::RankTrace;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl ServingMode {
                 .launch()
                 .is_some_and(|row| is_graph_call.get(c.name(row as usize).0 as usize) == Some(&true));
             all += i128::from(a.span.len());
-            if called || c.args.uint(Arg::GraphId, a.row).is_some_and(|id| id != 0) {
+            if called || graph_of(c, a.row).is_some() {
                 graph += a.span.len();
             }
         }

@@ -1,6 +1,6 @@
 //! Replays by graph: those with the same recorded number, content and capture.
 
-use crate::facts::graphs::nodes::{GraphNodes, GraphReplay, Match, graph_id};
+use crate::facts::graphs::nodes::{GraphNodes, GraphReplay, Match, OpSource, graph_id};
 use crate::graph_ops::best_repeat::{Repeat, best_repeat};
 use crate::graph_ops::tables::{GraphRow, Graphs};
 use hashbrown::HashMap;
@@ -60,6 +60,8 @@ pub(crate) fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -
         let all = || replays.iter().flat_map(|r| &r.nodes);
         let is_named = |i: &&u32| nodes.operator_of(**i).is_some();
         let (capture, source) = first.found.capture();
+        let has_annotations = source == OpSource::None && all().any(|i| nodes.operator_of(*i).is_some());
+        let source = if has_annotations { OpSource::Annotation } else { source };
         let count = first.nodes.len();
         let (shown, matched, reject) = match &first.found {
             Match::Exact(_) | Match::ByCount(_) => (capture, count, None),

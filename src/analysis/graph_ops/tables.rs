@@ -9,8 +9,12 @@ table! {
     pub(crate) struct GraphOps, GraphOpRow = "graph_ops"
         by "rank, sum_ns descending, op, op_source, op_guess" {
         rank;
-        op: Option<Text>, "", "innermost operator around the captured call; null: no capture names it";
-        op_source: Text, "", "exact, partial or by_count, as in graphs; none: it has no name";
+        op: Option<Text>, "",
+            "innermost operator around the captured call; where no capture names it, what the program called \
+             this part of the graph; null: neither";
+        op_source: Text, "",
+            "exact, partial or by_count, as in graphs; annotation: named by the program; none: it has no \
+             name";
         op_guess: Option<Text>, "",
             "of an unnamed kernel: the operator that launches kernels of this name outside graphs, if it is \
              always the same; a guess, which nothing else uses";
@@ -37,7 +41,7 @@ table! {
         op_source: Text, "",
             "exact: the names of all activities are those of the capture, in order; partial: at least 95 % \
              of them are; by_count: the capture has no names, only the number and kinds agree; none: no \
-             capture";
+             capture; annotation: no capture, but the program named activities of it";
         capture_file: Option<Text>, "", "trace of the capture; if none fits, of the closest one";
         capture: Option<Text>, "", "name of the range around that capture";
         padded_batch: Option<u64>, "", "requests for which it launches kernels, from that name";
@@ -72,8 +76,8 @@ table! {
         name: Text, "", "name of the kernel, copy or set";
         node_ts_ns: i64, "ns", "start";
         node_dur_ns: i64, "ns", "length";
-        op: Option<Text>, "", "innermost operator around the captured call";
-        op_source: Text, "", "as in graphs";
+        op: Option<Text>, "", "innermost operator around the captured call, or as in graph_ops";
+        op_source: Text, "", "as in graph_ops";
         op_guess: Option<Text>, "", "as in graph_ops";
         operators: Option<Text>, "", "operators around the captured call, the outermost first, joined by >";
         input_dims: Option<Text>, "", "shape of each input of the operator";

@@ -14,6 +14,7 @@ use hta_base::table::schema::{Table, Text};
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::flops::Number;
+use hta_trace::graph_replay::{graph_node, graph_of};
 use hta_trace::kernel::{kernel_id, short_name};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -41,7 +42,8 @@ table! {
         op: Option<Text>, "",
             "its name; in a graph that a capture names, that of the operator around the captured call";
         op_source: Option<Text>, "",
-            "own: around its launch; exact, partial or by_count: of a captured graph, as in graphs; null \
+            "own: around its launch; exact, partial or by_count: of a captured graph, as in graphs; \
+             annotation: what the program called this part of a graph; null \
              without an operator";
         op_input_dims: Option<Text>, "", "shapes of its inputs, where its work has a model";
         number: Option<Text>, "", "type of its first matrix input, or of its first input";
@@ -140,8 +142,8 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
             tensor_cores: does.tensor_cores.name(),
             flops: share.flops,
             bytes: share.bytes,
-            graph_id: args.uint(Arg::GraphId, a.row).filter(|id| *id != 0),
-            graph_node_id: args.uint(Arg::GraphNodeId, a.row).filter(|id| *id != 0),
+            graph_id: graph_of(&trace.columns, a.row),
+            graph_node_id: graph_node(&trace.columns, a.row),
             size_bytes: if is_copy { args.int(Arg::Bytes, a.row) } else { None },
         });
         table.give_piece(give);

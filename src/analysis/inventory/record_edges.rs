@@ -13,8 +13,8 @@ use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span, fmt_count, fmt_ns};
 use hta_base::wording::counts::plural;
 use hta_trace::activity::Activity;
-use hta_trace::args::Arg;
 use hta_trace::category::Class;
+use hta_trace::graph_replay::graph_of;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::record_edges::StartReason;
 use hta_trace::strings::StrId;
@@ -249,7 +249,7 @@ fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, 
     for (row, of) in graphs {
         let Some(first) = of.first().and_then(|&i| activity(i)) else { continue };
         let count = of.len() as u64;
-        let key = match trace.columns.args.uint(Arg::GraphId, first.row).filter(|id| *id != 0) {
+        let key = match graph_of(&trace.columns, first.row) {
             Some(id) => {
                 let most = by_id.entry((first.device(), id)).or_default();
                 *most = count.max(*most);

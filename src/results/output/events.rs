@@ -8,8 +8,9 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use hashbrown::HashMap;
-use hta_trace::args::{ARGS, ArgType, array};
+use hta_trace::args::{ARGS, Arg, ArgType, array};
 use hta_trace::category::Class;
+use hta_trace::graph_replay::graph_of;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::cmp::Reverse;
@@ -124,8 +125,27 @@ struct OrderedEvents<'a> {
     position: Option<Vec<u32>>,
     /// Index of the activity by row of the trace; `NONE` for other events.
     activity: Vec<u32>,
+    /// Launch of each node of a graph that is no activity, by row of the trace.
+    idle_nodes: HashMap<u32, u32>,
     thread_names: HashMap<u32, StrId>,
     classes: ArrayRef,
+}
+
+/// The launch of each node of a graph that is no work: events that are recorded, functions of the host.
+fn idle_nodes(trace: &RankTrace) -> HashMap<u32, u32> {
+    let c = &trace.columns;
+    let is_node = |row: &u32| {
+        matches!(trace.classes.get(*row as usize), Some(Class::CudaEvent | Class::Sync))
+            && graph_of(c, *row).is_some()
+    };
+    let mut nodes = c.args.column(Arg::GraphId).rows().filter(is_node).peekable();
+    if nodes.peek().is_none() {
+        return HashMap::new();
+    }
+    let correlation = |row: u32| c.args.uint(Arg::Correlation, row).filter(|id| *id != 0);
+    let calls: HashMap<u64, u32> =
+        trace.graph_replays.iter().filter_map(|(call, _)| Some((correlation(call)?, call))).collect();
+    nodes.filter_map(|row| Some((row, *calls.get(&correlation(row)?)?))).collect()
 }
 
 /// Marks events that are not activities.
@@ -146,7 +166,15 @@ impl<'a> OrderedEvents<'a> {
         let mut activity = vec![NONE; if trace.activities.is_empty() { 0 } else { c.len() }];
         (0..).zip(&trace.activities).for_each(|(i, a)| activity[a.row as usize] = i);
         let classes = Arc::new(StringArray::from_iter_values(Class::ALL.iter().map(|class| class.name())));
-        Self { trace, order: order.into(), position, activity, thread_names: trace.thread_names(), classes }
+        Self {
+            trace,
+            order: order.into(),
+            position,
+            activity,
+            idle_nodes: idle_nodes(trace),
+            thread_names: trace.thread_names(),
+            classes,
+        }
     }
 
     /// The column at index `i` of the schema, for these rows of the table.
@@ -192,7 +220,10 @@ impl<'a> OrderedEvents<'a> {
             "parent" => u32s(&|r| trace.stacks.parent(r)),
             "depth" => u32s(&|r| trace.stacks.depth(r)),
             "self_ns" => Arc::new(order.iter().map(|&r| trace.stacks.self_ns(r)).collect::<Int64Array>()),
-            "launch_event_id" => u32s(&|r| activity(r).and_then(|a| a.launch())),
+            "launch_event_id" => u32s(&|r| match activity(r) {
+                Some(a) => a.launch(),
+                None => self.idle_nodes.get(&r).copied(),
+            }),
             "op_event_id" => u32s(&|r| activity(r).and_then(|a| a.op())),
             _ => u32s(&|r| match activity(r) {
                 Some(a) => a.step(),

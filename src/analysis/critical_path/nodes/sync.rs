@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
+use hta_trace::meta::Recorder;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
@@ -113,12 +114,14 @@ impl SyncEvents {
         let own = |row: u32| c.args.uint(Arg::Correlation, row);
         let calls = calls(trace, rows.iter().flat_map(|&r| [own(r), record(r)]).flatten().collect());
         let start = |id: u64| calls.get(&id).map(|row| c.ts[*row as usize]);
+        let recorded_on = event_streams(trace);
         for row in rows {
             let sync = SyncEvent {
                 correlation: own(row).unwrap_or(u64::MAX),
                 device: int(Arg::Device, row),
                 stream: stream(Arg::Stream, row),
-                on: stream(Arg::WaitOnStream, row),
+                on: stream(Arg::WaitOnStream, row)
+                    .or_else(|| recorded_on.get(&record(row)?).copied().flatten()),
                 record: record(row).and_then(start),
             };
             if trace.name(row) != STREAM_WAIT {
@@ -146,6 +149,25 @@ impl SyncEvents {
         let i = self.rows.partition_point(|r| r.correlation < id);
         self.rows.get(i).filter(|r| r.correlation == id)
     }
+}
+
+/// By correlation of the call that recorded an event, the stream that it is recorded on: Cuspy does not
+/// repeat it in the rows that wait for the event. `None` where several streams have one correlation.
+fn event_streams(trace: &RankTrace) -> BTreeMap<u64, Option<i64>> {
+    let mut streams = BTreeMap::new();
+    if trace.meta.recorder != Recorder::Cuspy {
+        return streams;
+    }
+    let args = &trace.columns.args;
+    for row in
+        (0u32..).zip(&trace.classes).filter(|(_, class)| **class == Class::CudaEvent).map(|(row, _)| row)
+    {
+        if let (Some(id), Some(stream)) = (args.uint(Arg::Correlation, row), args.int(Arg::Stream, row)) {
+            let known = streams.entry(id).or_insert(Some(stream));
+            *known = known.filter(|other| *other == stream);
+        }
+    }
+    streams
 }
 
 /// Calls with these correlation ids; of several with one id the innermost.

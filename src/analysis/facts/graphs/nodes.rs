@@ -12,6 +12,7 @@ use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::graph_capture::{CaptureFile, CapturedCall, CapturedOperator, NodeKind};
+use hta_trace::graph_replay::graph_of;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::rules::copy_kind;
 use hta_trace::strings::{Interner, StrId};
@@ -27,6 +28,8 @@ pub(crate) enum OpSource {
     Partial,
     /// Only kinds and counts agree.
     ByCount,
+    /// No capture names it, but the program did when it made the graph.
+    Annotation,
     /// It has no name.
     None,
 }
@@ -38,6 +41,7 @@ impl OpSource {
             OpSource::Exact => "exact",
             OpSource::Partial => "partial",
             OpSource::ByCount => "by_count",
+            OpSource::Annotation => "annotation",
             OpSource::None => "none",
         }
     }
@@ -118,6 +122,8 @@ pub struct GraphNodes {
     pub(crate) operators: Vec<CapturedOperator>,
     /// Graphs and calls that the trace itself captured.
     pub(crate) own_captures: (usize, usize),
+    /// Index of the operator that stands for the annotation of an activity in a graph.
+    annotated: HashMap<u32, u32>,
     /// Replay and place of each activity; empty without replays.
     places: Vec<Option<(u32, u32)>>,
 }
@@ -143,6 +149,7 @@ impl GraphNodes {
         }
         trace.add_texts(texts.added.finish());
         all.find(trace, &Candidates::new(candidates), &mut symbols);
+        all.annotate(trace);
         all
     }
 
@@ -244,6 +251,22 @@ impl GraphNodes {
         }
     }
 
+    /// Adds what the program called the parts of its graphs, as operators.
+    fn annotate(&mut self, trace: &RankTrace) {
+        let mut known: HashMap<StrId, u32> = HashMap::new();
+        for &i in self.replays.iter().flat_map(|replay| &replay.nodes) {
+            let row = trace.activities.get(i as usize).map(|a| a.row);
+            let Some(name) = row.and_then(|row| trace.columns.args.text(Arg::GraphAnnotation, row)) else {
+                continue;
+            };
+            let operator = *known.entry(name).or_insert_with(|| {
+                self.operators.push(CapturedOperator { name, ..CapturedOperator::default() });
+                self.operators.len() as u32 - 1
+            });
+            self.annotated.insert(i, operator);
+        }
+    }
+
     /// Where an activity is in its replay; `None` if it is not in a graph.
     pub(crate) fn node(&self, activity: u32) -> Option<ReplayPlace> {
         let (replay, index) = (*self.places.get(activity as usize)?)?;
@@ -255,8 +278,12 @@ impl GraphNodes {
         };
         let captured = graph.and_then(|g| self.graphs.get(g as usize)).zip(call);
         let captured = captured.and_then(|(graph, call)| graph.calls.get(call as usize));
-        let operator = captured.and_then(|c| c.operator);
-        let source = if operator.is_some() { source } else { OpSource::None };
+        let (operator, source) =
+            match (captured.and_then(|c| c.operator), self.annotated.get(&activity).copied()) {
+                (Some(operator), _) => (Some(operator), source),
+                (None, Some(annotation)) => (Some(annotation), OpSource::Annotation),
+                (None, None) => (None, OpSource::None),
+            };
         Some(ReplayPlace { replay, index, source, operator })
     }
 
@@ -361,5 +388,5 @@ impl AddedTexts<'_> {
 /// The id of the graph of a replay, where the recorder writes it.
 pub(crate) fn graph_id(trace: &RankTrace, replay: &GraphReplay) -> Option<u64> {
     let first = replay.nodes.first().and_then(|i| trace.activities.get(*i as usize))?;
-    trace.columns.args.uint(Arg::GraphId, first.row).filter(|id| *id != 0)
+    graph_of(&trace.columns, first.row)
 }
