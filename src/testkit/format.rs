@@ -27,8 +27,21 @@ pub struct Format {
     pub fraction: FractionStyle,
     /// Meaning of `External id` on launches and device rows.
     pub external_ids: ExternalIds,
+    /// Which recorder of torch.profiler writes the file.
+    pub recorder: TestRecorder,
     /// Write events in a pseudo-random order with this seed; events that start together stay in order.
     pub shuffle: Option<u64>,
+}
+
+/// The recorder of CUDA activities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TestRecorder {
+    /// Kineto.
+    #[default]
+    Kineto,
+    /// Cuspy, since torch 2.14: no `External id` and no occupancy on device rows, kinds of copies as
+    /// arguments. Two of its signs are needed to be recognised: copies, kernels, nodes of graphs.
+    Cuspy,
 }
 
 /// Generation of the time format.

@@ -25,6 +25,7 @@
 //! operators and frames may be added after what they contain.
 
 mod collective;
+mod cuspy;
 mod device;
 mod event;
 pub mod every;
@@ -45,8 +46,8 @@ mod tests;
 pub use collective::{Collective, Detail};
 pub use device::SyncKind;
 pub use format::{
-    CategorySpelling, Era, ExternalIds, Format, FractionStyle, Ids, MetadataSide, Placement, Root, Times,
-    WhiteSpace,
+    CategorySpelling, Era, ExternalIds, Format, FractionStyle, Ids, MetadataSide, Placement, Root,
+    TestRecorder, Times, WhiteSpace,
 };
 pub use row::TestRow;
 pub use thread::Thread;

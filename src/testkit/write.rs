@@ -10,7 +10,9 @@ use flate2::{Compression, GzBuilder};
 use serde_json::Value;
 
 use crate::event::{ArgValue, Event, EventPhase, IdValue, NameValue, TestEvent};
-use crate::format::{CategorySpelling, ExternalIds, Format, Ids, MetadataSide, Root, Times, WhiteSpace};
+use crate::format::{
+    CategorySpelling, ExternalIds, Format, Ids, MetadataSide, Root, TestRecorder, Times, WhiteSpace,
+};
 use crate::nesting::{Nested, Nesting};
 use crate::time::{duration, timestamp};
 use crate::trace::TraceBuilder;
@@ -114,6 +116,7 @@ impl TestWriter<'_> {
     fn event(&self, event: &Event) -> Vec<u8> {
         let row = match event {
             Event::Raw(bytes) => return bytes.clone(),
+            Event::Row(row) if self.format.recorder == TestRecorder::Cuspy => &row.of_cuspy(),
             Event::Row(row) => row,
         };
         let absolute = self.trace.origin_ns.saturating_add(row.ts);

@@ -46,7 +46,9 @@ table! {
         gpu_utilization_ratio: Option<f64>, "", "kernel_ns / dur_ns";
         sm_efficiency_ratio: Option<f64>, "",
             "mean over the window of min(1, blocks per SM of the running kernels)";
-        est_occupancy_pct: Option<f64>, "%", "mean of the recorded occupancies, weighted by duration";
+        est_occupancy_pct: Option<f64>, "%",
+            "mean of the recorded occupancies, and of those derived where Cuspy records none, weighted by \
+             duration";
         blocks_known_pct: Option<f64>, "%",
             "share of the kernels' summed duration in the window for which blocks per SM are known";
         occupancy_known_pct: Option<f64>, "%",

@@ -31,6 +31,14 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         );
         notes.push("known: of the kernels' time, with blocks per SM and with an occupancy".to_string());
     }
+    let lacks = |pct: Option<f64>| pct == Some(0.0);
+    if rows.iter().any(|r| r.kernel_ns > 0 && lacks(r.blocks_known_pct) && lacks(r.occupancy_known_pct)) {
+        notes.push(
+            "0 % known: the file records neither these numbers of kernels nor the properties of the device \
+             from which they follow"
+                .to_string(),
+        );
+    }
     let name = |row: &CounterMeanRow| {
         let device = row.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
         (row.rank, device)

@@ -12,6 +12,7 @@ mod copies;
 mod counters;
 mod critical_path;
 mod cupti;
+mod cuspy;
 mod diagnosis;
 mod diff;
 mod diff_invariants;

@@ -7,7 +7,7 @@ use crate::robustness::invariants::check;
 use crate::run::{Answer, Record, answer, options};
 use hta::analysis::api::Options;
 use hta::trace::step::StepWindow;
-use hta_testkit::Format;
+use hta_testkit::{Format, TestRecorder};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -275,6 +275,28 @@ proptest! {
             prop_assert_eq!(only(&rows, others), only(others, &rows), "{}", table);
             prop_assert_eq!(rows.len(), others.len(), "{}", table);
         }
+    }
+
+    #[test]
+    fn a_trace_by_cuspy_differs_only_in_what_cuspy_does_not_record(plan in plans()) {
+        prop_assume!(Brute::new(&plan.rows(), false, KERNEL_WAIT).is_some());
+        // SM efficiency and occupancy follow from what Kineto rounds, and Cuspy does not record.
+        const ROUNDED: [&str; 6] = [
+            "unpacked_bytes",
+            "recorder",
+            "blocks_per_sm",
+            "sm_efficiency_ratio",
+            "est_occupancy_pct",
+            "occupancy_known_pct",
+        ];
+        let is_rounded = |row: &&String| ROUNDED.iter().any(|c| row.contains(&format!("\"counter\":\"{c}\"")));
+        let of = |recorder| {
+            let answer = run(&plan, StepWindow::Device, ORIGIN, &Format { recorder, ..Format::default() });
+            let mut all = tables(&answer, &ROUNDED, 0);
+            all.values_mut().for_each(|rows| rows.retain(|row| !is_rounded(&row)));
+            all
+        };
+        prop_assert_eq!(of(TestRecorder::Kineto), of(TestRecorder::Cuspy));
     }
 
     #[test]
