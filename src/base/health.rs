@@ -132,6 +132,12 @@ counters! {
     OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a \
         recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
+    PacketDamaged "perfetto_packet_damaged" Loss "packets with a wrong length or a broken field; what precedes \
+        it was read, and reading went on at the next packet";
+    PacketsDropped "perfetto_packets_dropped" Loss "packets before which the recorder has dropped others";
+    NameNotInterned "perfetto_name_missing" Loss "events whose name, category, track or counter the file does \
+        not hold; a name reads `[unknown]`";
+    ConverterRows "perfetto_converter_rows" Info "rows that the converter made of annotations; not read";
     JournalIgnored "sqlite_wal_ignored" Loss "a `-wal` file lies beside the database: changes in it that are \
         not in the database were not read";
     TableIgnored "sqlite_table_ignored" Info "rows of a table of the database that hta does not read";

@@ -14,7 +14,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Endings of the files that are read from a folder.
-const ENDINGS: [&str; 5] = [".json", ".json.gz", ".json.zst", ".tmp", ".sqlite"];
+const ENDINGS: [&str; 11] = [
+    ".json",
+    ".json.gz",
+    ".json.zst",
+    ".pftrace",
+    ".pftrace.gz",
+    ".pftrace.zst",
+    ".perfetto-trace",
+    ".perfetto-trace.gz",
+    ".perfetto-trace.zst",
+    ".tmp",
+    ".sqlite",
+];
 
 /// Endings of memory snapshots in stores, where a file is not opened to learn what it is.
 const DUMP_ENDINGS: [&str; 6] = [".pickle", ".pickle.gz", ".pickle.zst", ".pkl", ".pkl.gz", ".pkl.zst"];
@@ -64,7 +76,8 @@ pub fn discover_roles<P: Clone + Into<Location>>(
     // An object of a store is one stream: what it holds is told when it is read.
     let split = |i: Input| if i.path.is_remote() && is_json(&i.path) { vec![i] } else { parts(i) };
     let found = files_told(arguments, !roles.is_empty())?;
-    let mut inputs = leave_out_copies(found.into_iter().flat_map(split).collect());
+    let inputs = leave_out_twins(found.into_iter().flat_map(split).collect());
+    let mut inputs = leave_out_copies(inputs);
     set_roles(&mut inputs, roles)?;
     Ok(inputs)
 }
@@ -152,6 +165,25 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
     inputs
 }
 
+/// Leaves out Perfetto traces that lie beside the Chrome JSON of the same name: torch writes less into them.
+/// Each becomes an input that is refused.
+fn leave_out_twins(mut inputs: Vec<Input>) -> Vec<Input> {
+    let stem = |input: &Input| (input.path.parent().map(Path::to_path_buf), base_name(&input.path));
+    let of_json = |input: &&Input| is_json(&input.path) && !is_packets_name(&input.path);
+    let known: BTreeSet<_> = inputs.iter().filter(of_json).map(stem).collect();
+    let is_twin = |input: &Input| is_packets_name(&input.path) && known.contains(&stem(input));
+    for input in inputs.iter_mut().filter(|input| is_twin(input)) {
+        let process = Some(ProcessPart { key: PartKey::TwinOfJson, index: 0, count: 1, rows: None });
+        *input = Input { shown: input.path.display().to_string(), process, seen: None, ..input.clone() };
+    }
+    inputs.dedup_by(|a, b| a.path == b.path && is_packets_name(&a.path) && is_left_out(a) && is_left_out(b));
+    inputs
+}
+
+fn is_left_out(input: &Input) -> bool {
+    matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::TwinOfJson))
+}
+
 /// The files of a URL: an object, the objects that a pattern matches, or those in a folder.
 fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
     let text = url.to_string_lossy();
@@ -195,6 +227,12 @@ fn is_trace_name(name: &str) -> bool {
 /// The fault of a store inside an error of reading.
 fn of_store(error: io::Error) -> Fault {
     Fault::of(&error).cloned().unwrap_or_else(|| Fault::new(error.kind(), error.to_string(), None))
+}
+
+/// Whether a file is named as a Perfetto trace.
+fn is_packets_name(path: &Path) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    [".pftrace", ".perfetto-trace"].iter().any(|ending| name.contains(ending))
 }
 
 fn is_json(path: &Path) -> bool {

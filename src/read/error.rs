@@ -5,7 +5,7 @@
 use crate::files::Fault;
 use hta_base::health::{Counter, Health};
 use hta_base::units::{MemoryLimit, fmt_bytes};
-use hta_trace::recorders::hint_of;
+use hta_trace::recorders::{PERFETTO_HINT, hint_of};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
@@ -34,6 +34,15 @@ pub enum ReadError {
     /// A merged file beside the files that it was made of.
     #[error("left out {file}: expected a rank, found a merged file of ranks whose files are beside it")]
     MergedCopy { file: String },
+    /// A Perfetto trace beside the Chrome JSON of the same recording, which says more.
+    #[error("left out {file}: expected a recording of its own, found that of the JSON file beside it")]
+    TwinOfJson { file: String },
+    /// A Perfetto trace with track events of another program, and their categories.
+    #[error(
+        "cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found TrackEvents of another \
+         program ({categories})"
+    )]
+    OtherEvents { file: String, categories: String },
     /// Nothing but a few calls, of which nothing can be said.
     #[error(
         "cannot analyse {file}: expected operators or GPU activities, found that nothing was recorded \
@@ -82,6 +91,8 @@ impl ReadError {
                 Some("give the files of the ranks instead of the merged one (`hta explain ranks`)")
             }
             ReadError::MergedCopy { .. } => None,
+            ReadError::TwinOfJson { .. } => Some("alone it can be analysed: hta analyze FILE"),
+            ReadError::OtherEvents { .. } => Some(PERFETTO_HINT),
             ReadError::NothingRecorded { .. } => Some(
                 "run the program inside the profiler's context, at least one step of it after the warm-up, \
                  with ProfilerActivity.CPU and CUDA; another process, another tool on CUPTI or a schedule \
@@ -120,13 +131,19 @@ impl ReadError {
     /// Whether the file is not a trace. In a folder that is no error, unless the file's name marks it as the
     /// trace of a rank.
     pub fn is_foreign(&self) -> bool {
-        matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. } | ReadError::Damaged { .. })
+        matches!(
+            self,
+            ReadError::NotATrace { .. }
+                | ReadError::OtherEvents { .. }
+                | ReadError::Empty { .. }
+                | ReadError::Damaged { .. }
+        )
     }
 
     /// Whether the file is a whole file of another known kind. In a folder that is no error, whatever its
     /// name.
     pub fn is_other_format(&self) -> bool {
-        matches!(self, ReadError::NotATrace { is_known: true, .. })
+        matches!(self, ReadError::NotATrace { is_known: true, .. } | ReadError::OtherEvents { .. })
     }
 }
 
@@ -177,7 +194,10 @@ pub enum SetError {
     Store { place: String, fault: Fault },
     #[error("cannot read the pattern `{pattern}`: {reason}")]
     Pattern { pattern: String, reason: String },
-    #[error("cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst, *.tmp or *.sqlite file")]
+    #[error(
+        "cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst, *.pftrace, *.tmp or \
+         *.sqlite file"
+    )]
     NoFiles { what: String },
     /// Traces of several folders in one, which nothing joins: the first of each.
     #[error(

@@ -68,7 +68,7 @@ pub struct ProcessPart {
 /// What tells the rows of a part from the others of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartKey {
-    /// The number of the process in an export of nsys.
+    /// The number of the process in an export of nsys, or the track of a run in a converted trace.
     Process(i64),
     /// A process there that calls the API but launches nothing, and so is no rank.
     Idle(i64),
@@ -76,6 +76,8 @@ pub enum PartKey {
     Rank(u32, RankMark),
     /// A whole merged file whose ranks have files of their own beside it: it is left out.
     CopyOfRanks,
+    /// A Perfetto trace beside the Chrome JSON of the same recording: it is left out.
+    TwinOfJson,
     /// A whole merged file whose ranks cannot be told apart: why.
     Mixed(String),
 }
@@ -143,7 +145,14 @@ pub(crate) fn has_trace_name(path: &Path) -> bool {
     let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
     let packed =
         [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
-    packed.ends_with(".trace.json") || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
+    packed.ends_with(".trace.json")
+        || is_packets(packed)
+        || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
+}
+
+/// Whether a name, in lower case and without the ending of its packing, is that of a Perfetto trace.
+fn is_packets(name: &str) -> bool {
+    name.ends_with(".pftrace") || name.ends_with(".perfetto-trace")
 }
 
 static RANK_FILE: LazyLock<Option<Regex>> =
@@ -152,7 +161,9 @@ static RANK_FILE: LazyLock<Option<Regex>> =
 /// File name without folders and without the endings of traces and memory snapshots.
 pub(super) fn base_name(path: &Path) -> String {
     let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    for ending in [".tmp", ".gz", ".zst", ".json", ".trace", ".pt", ".pickle", ".pkl"] {
+    let endings =
+        [".tmp", ".gz", ".zst", ".json", ".pftrace", ".perfetto-trace", ".trace", ".pt", ".pickle", ".pkl"];
+    for ending in endings {
         if let Some(short) = name.strip_suffix(ending) {
             name = short.to_string();
         }

@@ -15,6 +15,7 @@ pub mod load;
 mod marked_operator;
 pub mod opening;
 pub mod options;
+mod perfetto;
 pub mod read_ahead;
 pub mod reading;
 mod reports;

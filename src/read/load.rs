@@ -5,6 +5,7 @@ use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, SeenFile};
 use super::kineto::Kineto;
 use super::options::LoadOptions;
+use super::perfetto::Perfetto;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
 use super::reports;
 use super::room::{FixedLimit, MemoryGate, Unbounded};
@@ -20,7 +21,7 @@ use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::recorders::{OtherRecorder, PACKED_DATABASE};
 
 /// All formats. The first one that recognizes a file reads it.
-pub(crate) const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &MemoryDumps, &Kineto];
+pub(crate) const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &MemoryDumps, &Perfetto, &Kineto];
 
 /// Number of decompressed bytes that [`TraceFormat::sniff`] sees at most.
 const SNIFFED: usize = 4 << 10;

@@ -8,6 +8,9 @@ pub struct OtherRecorder {
     pub hint: &'static str,
 }
 
+/// Advice for traces of Perfetto that torch did not write.
+pub const PERFETTO_HINT: &str = "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+
 macro_rules! recorders {
     ($($id:ident, $what:literal, $hint:literal;)+) => {
         $(pub const $id: OtherRecorder = OtherRecorder { what: $what, hint: $hint };)+
@@ -52,6 +55,16 @@ recorders! {
          or rank_0 in their names";
     DLPROF, "a database of DLProf",
         "give the trace that it was made from: nsys export --type sqlite FILE.nsys-rep";
+    PERFETTO_COMPRESSED, "a Perfetto trace whose packets are compressed inside",
+        "unpack them: traceconv decompress_packets FILE OUT";
+    PERFETTO_SYSTEM, "a Perfetto trace of Android or Linux",
+        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+    PERFETTO_CHROME, "a Perfetto trace of Chrome",
+        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+    PERFETTO_PROFILE, "a heap or CPU profile of Perfetto",
+        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+    PERFETTO_GRAPHICS, "GPU render stages of a graphics driver",
+        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
     SNAPSHOT_DATABASE, "a memory snapshot of torch.cuda.memory as an SQLite database",
         "give the pickle that torch.cuda.memory._dump_snapshot wrote: hta memory FILE.pickle";
     MEMORY_DUMP, "a memory snapshot or timeline, or another Python pickle",

@@ -64,27 +64,13 @@ impl EventReader {
                 GapEnd::Ignored | GapEnd::Unwanted => {
                     c.value()?;
                 }
-                GapEnd::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
-                GapEnd::Other { .. } | GapEnd::Memory(_) | GapEnd::Device(_) | GapEnd::Value => {
+                GapEnd::Arg(_)
+                | GapEnd::Other { .. }
+                | GapEnd::Memory(_)
+                | GapEnd::Device(_)
+                | GapEnd::Value => {
                     let value = c.value()?;
-                    let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
-                    s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
-                    match made.step {
-                        GapEnd::Other { label: true } => s.label = value,
-                        GapEnd::Memory(arg) => s.memory.push((arg, value)),
-                        GapEnd::Device(field) => {
-                            s.fields.push((field, value));
-                            if field == DeviceField::Name {
-                                s.label = value;
-                            }
-                        }
-                        GapEnd::Value => s.value = value,
-                        _ => {}
-                    }
-                    let is_merged = self.part.is_some() && s.raw.keep(&c.buf[made.key..], value);
-                    if keep_rest && !is_merged {
-                        s.rest.push(member(made.key, value));
-                    }
+                    self.keep_argument((made.step, made.key), value, c.buf, keep_rest);
                 }
                 GapEnd::Close => s.in_args = false,
                 GapEnd::End => {
@@ -92,6 +78,43 @@ impl EventReader {
                     return Ok(());
                 }
             }
+        }
+    }
+}
+
+impl EventReader {
+    /// Keeps the value of an argument: what its key means, and where its key begins. With `keep_rest`, an
+    /// argument without a column is kept as text.
+    #[inline]
+    pub(super) fn keep_argument(
+        &mut self,
+        (step, key): (GapEnd, usize),
+        value: Token,
+        buf: &[u8],
+        keep_rest: bool,
+    ) {
+        let s = &mut self.scratch;
+        if let GapEnd::Arg(arg) = step {
+            s.args.push((arg, value, key));
+            return;
+        }
+        let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
+        s.huge += u64::from(is_huge && value.bytes(buf).iter().all(u8::is_ascii_digit));
+        match step {
+            GapEnd::Other { label: true } => s.label = value,
+            GapEnd::Memory(arg) => s.memory.push((arg, value)),
+            GapEnd::Device(field) => {
+                s.fields.push((field, value));
+                if field == DeviceField::Name {
+                    s.label = value;
+                }
+            }
+            GapEnd::Value => s.value = value,
+            _ => {}
+        }
+        let is_merged = self.part.is_some() && s.raw.keep(buf.get(key..).unwrap_or_default(), value);
+        if keep_rest && !is_merged {
+            s.rest.push(member(key, value));
         }
     }
 }

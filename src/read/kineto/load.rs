@@ -117,11 +117,14 @@ pub fn refused(input: &Input, refusal: KinetoRefusal) -> ReadError {
         KinetoRefusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
         KinetoRefusal::CutBeforeEvents => ReadError::Cut { file },
         KinetoRefusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
-        KinetoRefusal::OutOfMemory(OutOfMemory { limit, held }) => {
-            let needs = Some(need_of_whole(input, held)).filter(|n| *n > limit.bytes);
-            ReadError::TooLarge { file, needs, limit }
-        }
+        KinetoRefusal::OutOfMemory(refused) => out_of_memory(input, refused),
     }
+}
+
+/// The error for a file that takes more memory than there is.
+pub(crate) fn out_of_memory(input: &Input, OutOfMemory { limit, held }: OutOfMemory) -> ReadError {
+    let needs = Some(need_of_whole(input, held)).filter(|n| *n > limit.bytes);
+    ReadError::TooLarge { file: input.shown.clone(), needs, limit }
 }
 
 enum Streamed {

@@ -4,6 +4,7 @@
 mod arg_keys;
 mod arguments;
 mod collecting;
+pub(crate) mod composed;
 pub mod cursor;
 pub mod document;
 mod emit_nvtx;
@@ -53,7 +54,7 @@ impl TraceFormat for Kineto {
             Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
             Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
             Some(PartKey::Rank(rank, _)) => (Some(*rank), None),
-            Some(PartKey::Process(_) | PartKey::Idle(_)) | None => {
+            Some(PartKey::Process(_) | PartKey::Idle(_) | PartKey::TwinOfJson) | None => {
                 let meta = peek::peek(input, start)?;
                 (meta.rank, meta.world_size)
             }

@@ -17,8 +17,11 @@ impl Refused {
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
         let is_idle = matches!(&self.error, ReadError::NothingRecorded { what, .. } if what == IDLE_PROCESS);
-        let is_no_rank =
-            is_idle || matches!(self.error, ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. });
+        let is_no_rank = is_idle
+            || matches!(
+                self.error,
+                ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. } | ReadError::TwinOfJson { .. }
+            );
         !is_no_rank && (self.input.named || !self.error.is_foreign() || has_name())
     }
 }

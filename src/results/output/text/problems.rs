@@ -46,6 +46,12 @@ fn refusal(r: &Refused) -> (&'static str, String) {
         ReadError::MergedCopy { file } => {
             ("skipped", format!("{file}: a merged file of ranks whose files are beside it"))
         }
+        ReadError::TwinOfJson { file } => {
+            ("skipped", format!("{file}: the recording of the JSON file beside it, which says more"))
+        }
+        ReadError::OtherEvents { file, categories } if !r.is_loss() => {
+            ("skipped", format!("{file}: TrackEvents of another program ({categories})"))
+        }
         ReadError::NothingRecorded { file, what } if !r.is_loss() => ("skipped", format!("{file}: {what}")),
         error => ("refused", error.to_string()),
     }

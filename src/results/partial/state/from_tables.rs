@@ -32,6 +32,8 @@ fn error_of(row: FileRow) -> Option<ReadError> {
         "front_end" => ReadError::FrontEnd { file },
         "merged" => ReadError::Merged { file, what: text?.to_string() },
         "merged_copy" => ReadError::MergedCopy { file },
+        "twin_of_json" => ReadError::TwinOfJson { file },
+        "other_events" => ReadError::OtherEvents { file, categories: text?.to_string() },
         "nothing_recorded" => ReadError::NothingRecorded { file, what: text?.to_string() },
         "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },
         "damaged" => ReadError::Damaged { file, reason: text?.to_string() },

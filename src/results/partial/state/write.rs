@@ -191,6 +191,10 @@ fn error_parts(error: &ReadError) -> ErrorParts {
         ReadError::FrontEnd { .. } => (Some("front_end"), None, None, None),
         ReadError::Merged { what, .. } => (Some("merged"), Some(what.clone()), None, None),
         ReadError::MergedCopy { .. } => (Some("merged_copy"), None, None, None),
+        ReadError::TwinOfJson { .. } => (Some("twin_of_json"), None, None, None),
+        ReadError::OtherEvents { categories, .. } => {
+            (Some("other_events"), Some(categories.clone()), None, None)
+        }
         ReadError::NothingRecorded { what, .. } => (Some("nothing_recorded"), Some(what.clone()), None, None),
         ReadError::UnknownContent { what, .. } => (Some("unknown_content"), Some(what.clone()), None, None),
         ReadError::Damaged { reason, .. } => (Some("damaged"), Some(reason.clone()), None, None),

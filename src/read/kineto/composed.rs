@@ -1,0 +1,244 @@
+//! Events that the readers of other formats compose: the same tokens as those of JSON, over a small buffer
+//! that is used again for each event. So an argument means the same whatever file it is in.
+
+use crate::kineto::cursor::{Token, TokenKind};
+use crate::kineto::event::{EventReader, arg_step};
+use crate::kineto::gaps::GapEnd;
+use hta_base::units::Ns;
+use hta_trace::args::{Arg, Need, is_about_collectives};
+use hta_trace::category::is_counter_range;
+use hta_trace::flops::has_model;
+
+/// An event that is being composed. Its name and its category come before its arguments.
+pub(crate) struct ComposedEvent<'a> {
+    reader: &'a mut EventReader,
+    buf: &'a mut Vec<u8>,
+    /// Whether arguments without a column are kept.
+    keeps_rest: bool,
+    needs_inputs: Option<bool>,
+}
+
+impl<'a> ComposedEvent<'a> {
+    /// Begins an event of a phase: `X`, `C`, `M`, `i`.
+    pub(crate) fn new(reader: &'a mut EventReader, buf: &'a mut Vec<u8>, phase: u8) -> Self {
+        buf.clear();
+        reader.scratch.clear();
+        reader.scratch.ph = text(buf, &[phase]);
+        let keeps_rest = reader.options.rest_args;
+        Self { reader, buf, keeps_rest, needs_inputs: None }
+    }
+
+    pub(crate) fn name(&mut self, name: &[u8]) {
+        self.reader.scratch.name = raw(self.buf, name);
+    }
+
+    pub(crate) fn category(&mut self, category: &[u8]) {
+        self.reader.scratch.cat = raw(self.buf, category);
+        self.keeps_rest |= is_counter_range(category);
+    }
+
+    /// The process and the thread, or the device and the stream.
+    pub(crate) fn place(&mut self, pid: &[u8], tid: &[u8]) {
+        self.reader.scratch.pid = raw(self.buf, pid);
+        self.reader.scratch.tid = raw(self.buf, tid);
+    }
+
+    pub(crate) fn start(&mut self, ts: Ns) {
+        self.reader.scratch.ts = micros(self.buf, ts);
+    }
+
+    pub(crate) fn duration(&mut self, dur: Ns) {
+        self.reader.scratch.dur = micros(self.buf, dur);
+    }
+
+    /// The name of a process or thread, of an event of phase `M`.
+    pub(crate) fn label(&mut self, label: &[u8]) {
+        self.reader.scratch.label = raw(self.buf, label);
+    }
+
+    /// An argument. `write` is called if it is kept, and writes the value.
+    pub(crate) fn argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
+        let step = arg_step(key, &self.reader.wanted);
+        let is_kept = match step {
+            GapEnd::Unwanted => false,
+            GapEnd::Arg(arg) => arg.spec().need != Need::Inputs || self.needs_inputs(),
+            GapEnd::Other { .. } => self.keeps_rest,
+            _ => true,
+        };
+        if is_kept {
+            self.write(step, key, write);
+        }
+    }
+
+    /// An argument that is kept as text only, although a column has its name.
+    pub(crate) fn rest_argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
+        if self.keeps_rest {
+            self.write(GapEnd::Other { label: false }, key, write);
+        }
+    }
+
+    /// Whether the event has this argument.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        match arg_step(key, &self.reader.wanted) {
+            GapEnd::Arg(arg) => self.has_argument(arg),
+            GapEnd::Device(field) => self.reader.scratch.fields.iter().any(|(known, _)| *known == field),
+            _ => false,
+        }
+    }
+
+    fn has_argument(&self, arg: Arg) -> bool {
+        self.reader.scratch.args.iter().any(|(known, ..)| *known == arg)
+    }
+
+    fn write(&mut self, step: GapEnd, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
+        let at = self.buf.len();
+        text(self.buf, key);
+        self.buf.push(b':');
+        let value = write(self.buf);
+        self.reader.keep_argument((step, at), value, self.buf, self.keeps_rest);
+    }
+
+    /// Whether the inputs of the operator say something to an analysis.
+    fn needs_inputs(&mut self) -> bool {
+        let reader = &*self.reader;
+        let name = reader.scratch.name.bytes(self.buf);
+        *self.needs_inputs.get_or_insert_with(|| {
+            // A name that `emit_nvtx` wrote contains the operator's.
+            let is_marked = name.ends_with(b"]") || name.last().is_some_and(u8::is_ascii_digit);
+            reader.options.event_args || is_marked || is_about_collectives(name) || has_model(name)
+        })
+    }
+
+    /// Makes the event a row, if it is one. `at` is its offset in the unpacked file.
+    pub(crate) fn commit(self, at: u64) -> Option<u32> {
+        let rows = self.reader.columns.len();
+        self.reader.commit(self.buf, at);
+        (self.reader.columns.len() > rows).then_some(rows as u32)
+    }
+}
+
+/// Writes bytes as they are: for a text that is no part of JSON.
+fn raw(buf: &mut Vec<u8>, bytes: &[u8]) -> Token {
+    let start = buf.len();
+    buf.extend_from_slice(bytes);
+    Token { start, end: buf.len(), kind: TokenKind::Text }
+}
+
+/// Writes a JSON string.
+pub(crate) fn text(buf: &mut Vec<u8>, bytes: &[u8]) -> Token {
+    buf.push(b'"');
+    let start = buf.len();
+    let mut kind = TokenKind::Text;
+    let needs_escape = |b: &u8| matches!(b, b'"' | b'\\' | 0..0x20);
+    if bytes.iter().any(needs_escape) {
+        kind = TokenKind::Escaped;
+        for &b in bytes {
+            match b {
+                b'"' | b'\\' => buf.extend([b'\\', b]),
+                0..0x20 => buf.extend(format!("\\u{b:04x}").into_bytes()),
+                _ => buf.push(b),
+            }
+        }
+    } else {
+        buf.extend_from_slice(bytes);
+    }
+    let end = buf.len();
+    buf.push(b'"');
+    Token { start, end, kind }
+}
+
+/// Writes a number or another word.
+pub(crate) fn bare(buf: &mut Vec<u8>, bytes: &[u8]) -> Token {
+    Token { kind: TokenKind::Bare, ..raw(buf, bytes) }
+}
+
+/// Writes an integer.
+pub(crate) fn integer(buf: &mut Vec<u8>, value: i64) -> Token {
+    let start = buf.len();
+    if value < 0 {
+        buf.push(b'-');
+    }
+    decimal(buf, value.unsigned_abs());
+    Token { start, end: buf.len(), kind: TokenKind::Bare }
+}
+
+/// Writes an integer that has no sign.
+pub(crate) fn unsigned(buf: &mut Vec<u8>, value: u64) -> Token {
+    let start = buf.len();
+    decimal(buf, value);
+    Token { start, end: buf.len(), kind: TokenKind::Bare }
+}
+
+/// Writes a number with as many digits as tell it from any other.
+pub(crate) fn float(buf: &mut Vec<u8>, value: f64) -> Token {
+    bare(buf, format!("{value:?}").as_bytes())
+}
+
+/// Writes a time as decimal microseconds.
+fn micros(buf: &mut Vec<u8>, time: Ns) -> Token {
+    let start = buf.len();
+    if time < 0 {
+        buf.push(b'-');
+    }
+    let (whole, rest) = (time.unsigned_abs() / 1000, time.unsigned_abs() % 1000);
+    decimal(buf, whole);
+    if rest > 0 {
+        buf.push(b'.');
+        buf.extend([rest / 100, rest / 10 % 10, rest % 10].map(|digit| b'0' + digit as u8));
+    }
+    Token { start, end: buf.len(), kind: TokenKind::Bare }
+}
+
+fn decimal(buf: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    buf.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::LoadOptions;
+    use hta_trace::strings::StrId;
+
+    #[test]
+    fn a_composed_event_becomes_the_row_of_its_json() {
+        let options = LoadOptions { rest_args: true, ..LoadOptions::default() };
+        let (mut reader, mut buf) = (EventReader::new(options), Vec::new());
+        let mut e = ComposedEvent::new(&mut reader, &mut buf, b'X');
+        e.name(b"a \"b\" \\");
+        e.category(b"kernel");
+        e.place(b"0", b"7");
+        e.start(1_795_598_002_674_831_628);
+        e.duration(1_002);
+        e.argument(b"stream", |b| integer(b, 7));
+        e.argument(b"odd \"key\"", |b| text(b, b"x\\y"));
+        assert_eq!(e.commit(0), Some(0));
+        let c = &reader.columns;
+        assert_eq!((c.ts[0], c.dur[0]), (1_795_598_002_674_831_628, 1_002));
+        assert_eq!(c.strings.get(c.name[0]), "a \"b\" \\");
+        assert_eq!(c.args.int(Arg::Stream, 0), Some(7));
+        let rest = c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32));
+        assert_eq!(rest, r#"{"odd \"key\"":"x\\y"}"#);
+        assert_eq!(reader.shapes.short, 0);
+    }
+
+    #[test]
+    fn times_are_exact() {
+        let written = |ns| {
+            let mut buf = Vec::new();
+            micros(&mut buf, ns);
+            String::from_utf8(buf).unwrap()
+        };
+        assert_eq!([0, 999, 1_000, 1_001, -1_500].map(written), ["0", "0.999", "1", "1.001", "-1.500"]);
+        assert_eq!(written(i64::MAX), "9223372036854775.807");
+    }
+}

@@ -1,0 +1,95 @@
+//! Files in which `transformer_nuggets merge-traces` has put several runs: each is a process with threads and
+//! streams of its own. They are captures that have no clock in common, and their correlations repeat, so each
+//! becomes an input of its own.
+
+use super::fields::event;
+use super::packet::TracePacket;
+use super::packets::{PacketBuffer, PacketStep};
+use super::tracks::{TrackDescriptor, Tracks};
+use super::wire::WireMessage;
+use crate::input::{Input, PartKey, ProcessPart};
+use crate::opening::open;
+use crate::source::{ByteCount, Source};
+use hta_trace::category::classify;
+use std::collections::BTreeSet;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 << 10;
+
+/// Most runs that are told apart.
+const MOST: usize = 1 << 12;
+
+/// The inputs that a file stands for: one per run, if there are several with device rows.
+pub(super) fn parts(input: Input) -> Vec<Input> {
+    let runs = runs(&input).unwrap_or_default();
+    if runs.len() < 2 || runs.len() > MOST {
+        return vec![input];
+    }
+    let count = runs.len() as u64;
+    let part = |(index, (uuid, name)): (u64, (u64, String))| Input {
+        shown: format!("{} ({name})", input.shown),
+        process: Some(ProcessPart { key: PartKey::Process(uuid as i64), index, count, rows: None }),
+        ..input.clone()
+    };
+    (0..).zip(runs).map(part).collect()
+}
+
+/// The runs with device rows, in the order of the file: the track and the name of each.
+fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
+    let mut source = open(&input.path, input.packing().ok()?, &ByteCount::default(), false).ok()?;
+    let (mut tracks, mut with_work) = (Tracks::default(), BTreeSet::new());
+    let mut buffer = PacketBuffer::default();
+    loop {
+        match buffer.step() {
+            PacketStep::Packet(range, _) => {
+                let packet = TracePacket::read(buffer.get(range));
+                if let Some(track) = packet.track {
+                    tracks.describe(&TrackDescriptor::read(track).0);
+                }
+                if let Some(bytes) = packet.event {
+                    // Tracks are described before the events, so most files are told by their beginning.
+                    if tracks.all.iter().filter(|track| track.is_run).count() < 2 {
+                        return None;
+                    }
+                    note(bytes, &mut tracks, &mut with_work);
+                }
+                let swallowed = packet.swallowed;
+                buffer.go_back(swallowed);
+            }
+            PacketStep::Skipped(_) => {}
+            PacketStep::NeedMore => buffer_more(source.as_mut(), &mut buffer),
+            PacketStep::Cut(_) | PacketStep::TooLong(..) | PacketStep::End => break,
+        }
+    }
+    let named = |at: &usize| {
+        let track = tracks.all.get(*at)?;
+        Some((track.uuid, String::from_utf8_lossy(&track.name).into_owned()))
+    };
+    Some(with_work.iter().filter_map(named).collect())
+}
+
+fn buffer_more(source: &mut dyn Source, buffer: &mut PacketBuffer) {
+    let n = source.read(buffer.room(BLOCK)).unwrap_or(0);
+    buffer.add(n);
+}
+
+/// Notes the run of a device row.
+fn note(bytes: &[u8], tracks: &mut Tracks, with_work: &mut BTreeSet<usize>) {
+    let (mut track, mut is_work) = (0, false);
+    for (number, value) in WireMessage::new(bytes) {
+        match number {
+            event::TRACK => track = value.number().unwrap_or(0),
+            event::CATEGORY => {
+                let category = std::str::from_utf8(value.bytes().unwrap_or_default()).unwrap_or_default();
+                is_work |= classify(category).0.is_gpu();
+            }
+            _ => {}
+        }
+    }
+    if is_work
+        && let Some(run) = tracks.find(track).and_then(|at| tracks.all.get(at)).map(|track| track.process)
+        && tracks.all.get(run).is_some_and(|run| run.is_run)
+    {
+        with_work.insert(run);
+    }
+}

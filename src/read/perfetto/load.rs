@@ -1,0 +1,163 @@
+//! Reads one file: cuts it into packets as it is unpacked, and makes their rows.
+
+use super::packet::TracePacket;
+use super::packets::{LONGEST, PacketBuffer, PacketStep};
+use super::recognize::writer;
+use super::rows::{ADDED_SEQUENCE, PerfettoRows};
+use super::wire::WireMessage;
+use crate::error::ReadError;
+use crate::input::{Input, PartKey};
+use crate::kineto::load::out_of_memory;
+use crate::opening::open;
+use crate::reading::{Reading, Spread, Unsettled};
+use crate::room::MemoryUse;
+use crate::source::{Compression, Source, SourceError};
+use hta_base::health::Counter;
+use hta_base::units::{Ns, fmt_bytes};
+use hta_trace::meta::Meta;
+
+/// Clocks of a snapshot: the time since boot, and that since 1970.
+const BOOT: u64 = 6;
+const REAL: u64 = 1;
+
+/// Reads a file.
+///
+/// # Errors
+/// When it is no trace of torch, cannot be read, or takes more memory than there is.
+pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
+    let writer = writer(input)?;
+    let run = input.process.as_ref().and_then(|part| match part.key {
+        PartKey::Process(id) => Some(id as u64),
+        _ => None,
+    });
+    let io_error = |error| ReadError::io(&input.shown, error);
+    let packed = input.packing().map_err(io_error)?;
+    let ahead = how.spread == Spread::AllCores && packed != Compression::Plain;
+    let mut source = open(&input.path, packed, how.count, ahead).map_err(io_error)?;
+    let mut rows = PerfettoRows::new(how.options, writer, run);
+    let unpacked = read(input, source.as_mut(), &mut rows, how)?;
+    if source.trailing().garbage {
+        rows.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
+    }
+    let is_cut = rows.reader.columns.health.count(Counter::Truncated) > 0;
+    rows.finish(is_cut);
+    let base_ns = rows.clocks.0.and(rows.clocks.1);
+    let meta = Meta { recorder: writer, base_ns, ..Meta::default() };
+    let unpacked_bytes = input.process.as_ref().map_or(unpacked, |part| part.share(unpacked));
+    let columns = rows.reader.columns;
+    Ok(Unsettled { columns, meta, unpacked_bytes })
+}
+
+/// Reads all packets. Returns the size of the unpacked file.
+fn read(
+    input: &Input,
+    source: &mut dyn Source,
+    rows: &mut PerfettoRows,
+    how: &Reading,
+) -> Result<u64, ReadError> {
+    let mut buffer = PacketBuffer::default();
+    loop {
+        match buffer.step() {
+            PacketStep::Packet(range, at) => {
+                let swallowed = rows.packet(buffer.get(range), at);
+                buffer.go_back(swallowed);
+            }
+            PacketStep::Skipped(at) => rows.count(Counter::PacketDamaged, at, ""),
+            PacketStep::NeedMore => match source.read(buffer.room(how.chunks.block.max(1))) {
+                Ok(n) => {
+                    buffer.add(n);
+                    let held = rows.memory(&buffer, n == 0);
+                    how.room.hold(held).map_err(|refused| out_of_memory(input, refused))?;
+                }
+                Err(SourceError::Cut { reason, .. }) => {
+                    rows.count(Counter::Truncated, buffer.offset(), &reason);
+                    buffer.add(0);
+                }
+                Err(SourceError::Io(error)) => return Err(ReadError::io(&input.shown, error)),
+            },
+            PacketStep::Cut(at) => {
+                if rows.reader.columns.health.count(Counter::Truncated) == 0 {
+                    rows.count(Counter::Truncated, at, "");
+                }
+            }
+            PacketStep::TooLong(length, at) => {
+                let (length, most) = (fmt_bytes(length), fmt_bytes(LONGEST as u64));
+                let reason =
+                    format!("the packet at byte {at} says it has {length}, where {most} are the most");
+                return Err(ReadError::Damaged { file: input.shown.clone(), reason });
+            }
+            PacketStep::End => return Ok(buffer.offset()),
+        }
+    }
+}
+
+impl PerfettoRows {
+    /// Reads a packet. Returns the number of bytes at its end that are packets of their own.
+    fn packet(&mut self, bytes: &[u8], at: u64) -> usize {
+        let packet = TracePacket::read(bytes);
+        self.check(!packet.is_broken && packet.swallowed == 0, at);
+        if packet.drops {
+            self.count(Counter::PacketsDropped, at, "");
+        }
+        if packet.clears() {
+            self.interned = Default::default();
+        }
+        if let Some(interned) = packet.interned {
+            let is_whole = self.interned.read(interned);
+            self.check(is_whole, at);
+        }
+        if packet.sequence == ADDED_SEQUENCE {
+            if packet.event.is_some() || packet.stage.is_some() {
+                self.count(Counter::ConverterRows, at, "");
+            }
+            return packet.swallowed;
+        }
+        if let Some(clocks) = packet.clocks {
+            self.clock(clocks);
+        }
+        if let Some(track) = packet.track {
+            self.describe(track, at);
+        }
+        if let Some(event) = packet.event {
+            self.event(event, packet.timestamp, at);
+        }
+        if let Some(stage) = packet.stage {
+            self.stage(stage, packet.timestamp, at);
+        }
+        if let Some(counter) = packet.counter {
+            self.counter(counter, packet.timestamp, at);
+        }
+        packet.swallowed
+    }
+
+    /// Takes over the first reading of the clocks.
+    fn clock(&mut self, bytes: &[u8]) {
+        for (_, clock) in WireMessage::new(bytes).filter(|(number, _)| *number == 1) {
+            let (mut id, mut time) = (0, None);
+            for (number, value) in WireMessage::new(clock.bytes().unwrap_or_default()) {
+                match number {
+                    1 => id = value.number().unwrap_or(0),
+                    2 => time = value.number().and_then(|n| Ns::try_from(n).ok()),
+                    _ => {}
+                }
+            }
+            match id {
+                BOOT => self.clocks.0 = self.clocks.0.or(time),
+                REAL => self.clocks.1 = self.clocks.1.or(time),
+                _ => {}
+            }
+        }
+    }
+
+    fn memory(&self, buffer: &PacketBuffer, is_whole: bool) -> MemoryUse {
+        let texts = self.reader.columns.strings.held_bytes();
+        let columns = self.reader.columns.held_bytes().saturating_sub(texts);
+        MemoryUse {
+            columns,
+            texts,
+            buffers: buffer.held() + self.held(),
+            unpacked: buffer.offset(),
+            is_whole,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Cuts the bytes of a file into packets: `0a`, the length, the packet. Where a length is wrong, reading goes
+//! on at the next bytes that are a packet from end to end and have another behind them.
+//!
+//! ```text
+//!   0a 2a [packet] 0a 11 [packet] 0a ff [pack] 0a 12 [packet] ...
+//!                                    ^ wrong   ^ goes on here
+//! ```
+
+use super::fields::packet as at;
+use super::wire::{WireMessage, is_cut_varint, varint};
+use std::ops::Range;
+
+/// Largest packet that is read, bytes.
+pub(super) const LONGEST: usize = 256 << 20;
+
+/// Largest packet at which reading goes on behind damage, bytes.
+const LONGEST_AFTER_DAMAGE: usize = 1 << 20;
+
+/// First byte of a packet: field 1 of the file.
+const PACKET: u8 = 0x0a;
+
+/// What comes next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PacketStep {
+    /// A packet: where it is in the buffer, and the offset of its content in the file.
+    Packet(Range<usize>, u64),
+    /// Bytes that are no packet, and where they begin in the file.
+    Skipped(u64),
+    NeedMore,
+    /// The file ends inside of a packet that begins here.
+    Cut(u64),
+    /// A packet is longer than any that is read: its length, and where it begins.
+    TooLong(u64, u64),
+    End,
+}
+
+/// The bytes that are not read yet.
+#[derive(Default)]
+pub(super) struct PacketBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Offset in the file of the first unread byte.
+    offset: u64,
+    /// Whether nothing follows in the file.
+    is_over: bool,
+    /// Where bytes began that are no packet.
+    damage: Option<u64>,
+}
+
+/// The head of a packet.
+enum PacketHead {
+    /// The lengths of the head and of the packet.
+    Whole(usize, u64),
+    Cut,
+    Wrong,
+}
+
+fn head(bytes: &[u8]) -> PacketHead {
+    match bytes.split_first() {
+        None => PacketHead::Cut,
+        Some((&PACKET, rest)) => match varint(rest) {
+            Some((length, n)) => PacketHead::Whole(1 + n, length),
+            None if is_cut_varint(rest) => PacketHead::Cut,
+            None => PacketHead::Wrong,
+        },
+        Some(_) => PacketHead::Wrong,
+    }
+}
+
+impl PacketBuffer {
+    /// Free memory for at least `block` further bytes.
+    pub(super) fn room(&mut self, block: usize) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.bytes.len() < self.end + block {
+            let doubled = self.bytes.len().saturating_mul(2);
+            self.bytes.resize(doubled.max(self.end + block), 0);
+        }
+        self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// Takes over bytes that were written to the free memory. None: the file is over.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.end = self.bytes.len().min(self.end + bytes);
+        self.is_over |= bytes == 0;
+    }
+
+    /// Memory of the buffer, bytes.
+    pub(super) fn held(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Offset in the file of the first unread byte.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn get(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    /// Goes back by a number of bytes of the packet that was taken last.
+    pub(super) fn go_back(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.start);
+        self.start -= bytes;
+        self.offset -= bytes as u64;
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.offset += bytes as u64;
+    }
+
+    fn unread(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The next packet, if it is there.
+    pub(super) fn step(&mut self) -> PacketStep {
+        if self.damage.is_some() {
+            return self.find();
+        }
+        let rest = self.unread();
+        if rest.is_empty() {
+            return if self.is_over { PacketStep::End } else { PacketStep::NeedMore };
+        }
+        match head(rest) {
+            PacketHead::Whole(_, length) if length > LONGEST as u64 => {
+                PacketStep::TooLong(length, self.offset)
+            }
+            PacketHead::Whole(n, length) if n + length as usize <= rest.len() => {
+                self.skip(n);
+                let range = self.start..self.start + length as usize;
+                let at = self.offset;
+                self.skip(range.len());
+                PacketStep::Packet(range, at)
+            }
+            PacketHead::Whole(n, _) if self.is_over => self.cut(n),
+            PacketHead::Cut if self.is_over => self.cut(rest.len()),
+            PacketHead::Whole(..) | PacketHead::Cut => PacketStep::NeedMore,
+            PacketHead::Wrong => {
+                self.damage = Some(self.offset);
+                self.find()
+            }
+        }
+    }
+
+    /// The file ends before the packet does: it is cut, or the length is wrong and packets are inside.
+    fn cut(&mut self, head: usize) -> PacketStep {
+        let inside = self.unread().get(head..).unwrap_or_default();
+        if is_swallowing(inside) {
+            self.damage = Some(self.offset);
+            self.skip(1);
+            return self.find();
+        }
+        let at = self.offset;
+        self.skip(self.unread().len());
+        PacketStep::Cut(at)
+    }
+
+    /// Looks for the next packet behind damage.
+    fn find(&mut self) -> PacketStep {
+        let began = self.damage.unwrap_or(self.offset);
+        loop {
+            let Some(next) = memchr::memchr(PACKET, self.unread()) else {
+                self.skip(self.unread().len());
+                break;
+            };
+            self.skip(next);
+            match self.is_packet_here() {
+                Some(true) => break,
+                Some(false) => self.skip(1),
+                None => return PacketStep::NeedMore,
+            }
+        }
+        if self.unread().is_empty() && !self.is_over {
+            return PacketStep::NeedMore;
+        }
+        self.damage = None;
+        PacketStep::Skipped(began)
+    }
+
+    /// Whether a packet begins at the first unread byte; `None`: that takes more bytes.
+    fn is_packet_here(&self) -> Option<bool> {
+        let rest = self.unread();
+        let too_short = if self.is_over { Some(false) } else { None };
+        let (n, length) = match head(rest) {
+            PacketHead::Whole(_, length) if length > LONGEST_AFTER_DAMAGE as u64 => return Some(false),
+            PacketHead::Whole(n, length) => (n, length as usize),
+            PacketHead::Cut => return too_short,
+            PacketHead::Wrong => return Some(false),
+        };
+        let Some(content) = rest.get(n..n + length) else { return too_short };
+        let follows = match rest.get(n + length) {
+            Some(byte) => *byte == PACKET,
+            None if self.is_over => true,
+            None => return None,
+        };
+        Some(follows && is_packet(content))
+    }
+}
+
+/// Whether bytes are a whole packet of a trace.
+pub(super) fn is_packet(content: &[u8]) -> bool {
+    let mut message = WireMessage::new(content);
+    let is_known = message.next().is_some_and(|(number, _)| at::ALL.contains(&number));
+    is_known && message.all(|(number, _)| number != 1) && !message.is_broken()
+}
+
+/// Whether the bytes of a packet that does not end hold the packets behind it.
+fn is_swallowing(content: &[u8]) -> bool {
+    WireMessage::new(content).any(|(number, _)| number == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of a time only.
+    fn packet(time: u8) -> Vec<u8> {
+        vec![0x0a, 2, 0x40, time]
+    }
+
+    /// The times of the packets, and the offsets of what is no packet.
+    fn read(bytes: &[u8], block: usize) -> (Vec<u8>, Vec<u64>) {
+        let (mut buffer, mut at) = (PacketBuffer::default(), 0);
+        let (mut times, mut damaged) = (Vec::new(), Vec::new());
+        loop {
+            match buffer.step() {
+                PacketStep::Packet(range, _) => times.extend(buffer.get(range).last()),
+                PacketStep::Skipped(at) | PacketStep::Cut(at) | PacketStep::TooLong(_, at) => {
+                    damaged.push(at);
+                    if damaged.len() > bytes.len() {
+                        return (times, damaged);
+                    }
+                }
+                PacketStep::NeedMore => {
+                    let room = buffer.room(block);
+                    let n = block.min(bytes.len() - at).min(room.len());
+                    room[..n].copy_from_slice(&bytes[at..at + n]);
+                    at += n;
+                    buffer.add(n);
+                }
+                PacketStep::End => return (times, damaged),
+            }
+        }
+    }
+
+    #[test]
+    fn packets_are_cut_wherever_the_blocks_end() {
+        let bytes: Vec<u8> = (1..20).flat_map(packet).collect();
+        for block in 1..12 {
+            assert_eq!(read(&bytes, block), ((1..20).collect(), Vec::new()));
+        }
+    }
+
+    #[test]
+    fn reading_goes_on_behind_a_wrong_length_and_behind_other_bytes() {
+        let mut bytes: Vec<u8> = (1..6).flat_map(packet).collect();
+        bytes[5] = 1;
+        assert_eq!(read(&bytes, 4).0, [1, 0x40, 3, 4, 5]);
+        assert_eq!(read(&bytes, 4).1, [7]);
+        let bytes: Vec<u8> = [packet(1), vec![7, 7, 0x0a, 7], packet(2), packet(3)].concat();
+        assert_eq!(read(&bytes, 3), (vec![1, 2, 3], vec![4]));
+    }
+
+    #[test]
+    fn a_file_that_ends_in_a_packet_is_cut_there() {
+        let bytes: Vec<u8> = (1..4).flat_map(packet).collect();
+        assert_eq!(read(&bytes[..11], 5), (vec![1, 2], vec![8]));
+        assert_eq!(read(&bytes[..9], 5), (vec![1, 2], vec![8]));
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_swallows_no_packets() {
+        let mut bytes: Vec<u8> = (1..6).flat_map(packet).collect();
+        bytes[5] = 100;
+        assert_eq!(read(&bytes, 4), (vec![1, 3, 4, 5], vec![4]));
+    }
+}

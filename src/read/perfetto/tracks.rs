@@ -1,0 +1,224 @@
+//! The tracks of a file: which process and thread, or device and stream, each stands for, in the words of
+//! Chrome JSON.
+
+use super::fields::track as at;
+use super::wire::WireMessage;
+use hashbrown::HashMap;
+
+/// What torch writes in place of numbers that a track cannot have.
+const NO_NUMBER: u64 = i32::MAX as u64;
+
+/// Names of processes that are no numbers in JSON; torch numbers them.
+const NAMED_PROCESSES: [&[u8]; 2] = [b"Spans", b"Traces"];
+
+/// A descriptor as the file has it.
+#[derive(Default)]
+pub(super) struct TrackDescriptor<'a> {
+    pub(super) uuid: u64,
+    parent: Option<u64>,
+    name: Option<&'a [u8]>,
+    /// Number and name.
+    process: Option<(u64, Option<&'a [u8]>)>,
+    /// Number of the process, number and name.
+    thread: Option<(u64, u64, Option<&'a [u8]>)>,
+    is_counter: bool,
+}
+
+impl<'a> TrackDescriptor<'a> {
+    /// The descriptor, and whether it is whole.
+    pub(super) fn read(bytes: &'a [u8]) -> (Self, bool) {
+        let mut found = Self::default();
+        let mut message = WireMessage::new(bytes);
+        for (number, value) in message.by_ref() {
+            let inner = WireMessage::new(value.bytes().unwrap_or_default());
+            match number {
+                at::UUID => found.uuid = value.number().unwrap_or(0),
+                at::PARENT => found.parent = value.number(),
+                at::NAME => found.name = value.bytes(),
+                at::COUNTER => found.is_counter = true,
+                at::PROCESS => {
+                    let (mut pid, mut name) = (0, None);
+                    for (number, value) in inner {
+                        match number {
+                            at::PID => pid = value.number().unwrap_or(0),
+                            at::PROCESS_NAME => name = value.bytes(),
+                            _ => {}
+                        }
+                    }
+                    found.process = Some((pid, name));
+                }
+                at::THREAD => {
+                    let (mut pid, mut tid, mut name) = (0, 0, None);
+                    for (number, value) in inner {
+                        match number {
+                            at::PID => pid = value.number().unwrap_or(0),
+                            at::TID => tid = value.number().unwrap_or(0),
+                            at::THREAD_NAME => name = value.bytes(),
+                            _ => {}
+                        }
+                    }
+                    found.thread = Some((pid, tid, name));
+                }
+                _ => {}
+            }
+        }
+        (found, !message.is_broken())
+    }
+}
+
+/// What a track is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TrackKind {
+    Process,
+    Thread,
+    /// A stream of a device, or the ranges of the program on it.
+    Stream,
+    Counter,
+    Other,
+}
+
+/// A track.
+pub(super) struct Track {
+    pub(super) uuid: u64,
+    pub(super) kind: TrackKind,
+    /// Process or device.
+    pub(super) pid: Vec<u8>,
+    /// Thread or stream.
+    pub(super) tid: Vec<u8>,
+    pub(super) name: Vec<u8>,
+    /// Index of the process; its own of a process.
+    pub(super) process: usize,
+    /// Of a process: whether it has both threads and streams, as a run that a converter has merged.
+    pub(super) is_run: bool,
+    has_threads: bool,
+    has_streams: bool,
+    /// Of a run: the device whose rows came last.
+    pub(super) device: Option<i64>,
+}
+
+/// All tracks, by their order in the file.
+#[derive(Default)]
+pub(super) struct Tracks {
+    pub(super) all: Vec<Track>,
+    by_uuid: HashMap<u64, usize>,
+    last: (u64, usize),
+}
+
+impl Tracks {
+    /// Adds a track, or describes it anew. Returns its index.
+    pub(super) fn describe(&mut self, descriptor: &TrackDescriptor) -> usize {
+        let uuid = descriptor.uuid;
+        let (known, at) = match self.by_uuid.get(&uuid) {
+            Some(at) => (true, *at),
+            None => (false, self.all.len()),
+        };
+        let parent = descriptor.parent.and_then(|parent| self.by_uuid.get(&parent)).copied();
+        let process = parent.and_then(|parent| self.all.get(parent)).map_or(at, |parent| parent.process);
+        let track = self.track(descriptor, process, at);
+        if let Some(run) = self.all.get_mut(process).filter(|_| process != at) {
+            run.has_threads |= track.kind == TrackKind::Thread;
+            run.has_streams |= track.kind == TrackKind::Stream;
+            run.is_run = run.has_threads && run.has_streams;
+        }
+        match self.all.get_mut(at) {
+            Some(old) if known => *old = Track { is_run: old.is_run, device: old.device, ..track },
+            _ => {
+                self.by_uuid.insert(uuid, at);
+                self.all.push(track);
+            }
+        }
+        at
+    }
+
+    fn track(&self, descriptor: &TrackDescriptor, process: usize, at: usize) -> Track {
+        let TrackDescriptor { uuid, name, .. } = *descriptor;
+        let parent = self.all.get(process).filter(|_| process != at);
+        let of_parent = || parent.map(|p| p.pid.clone()).unwrap_or_default();
+        let name = name.unwrap_or_default();
+        let (kind, pid, tid, name) = match (descriptor.process, descriptor.thread) {
+            (Some((pid, name)), _) => {
+                let name = name.unwrap_or_default();
+                let pid = if NAMED_PROCESSES.contains(&name) { name.to_vec() } else { number(pid) };
+                (TrackKind::Process, pid, b"0".to_vec(), name)
+            }
+            (None, Some((pid, tid, name))) => {
+                let name = name.unwrap_or_default();
+                let is_named = parent.is_some_and(|p| NAMED_PROCESSES.contains(&p.name.as_slice()));
+                let pid = if is_named { of_parent() } else { number(pid) };
+                // A call that waits for a whole device is drawn on stream -1, which JSON writes as 1.
+                let tid = match tid {
+                    _ if is_named => name.to_vec(),
+                    NO_NUMBER => b"1".to_vec(),
+                    tid => tid.to_string().into_bytes(),
+                };
+                (TrackKind::Thread, pid, tid, name)
+            }
+            (None, None) if parent.is_none() => {
+                let pid = if name == KINETO { b"-1".to_vec() } else { name.to_vec() };
+                (TrackKind::Process, pid, b"0".to_vec(), name)
+            }
+            (None, None) if descriptor.is_counter => (TrackKind::Counter, of_parent(), Vec::new(), name),
+            (None, None) => {
+                let (kind, tid) = kind_of(name);
+                (kind, of_parent(), tid.to_vec(), name)
+            }
+        };
+        let name = name.to_vec();
+        let (is_run, has_threads, has_streams) = (false, false, false);
+        Track { uuid, kind, pid, tid, name, process, is_run, has_threads, has_streams, device: None }
+    }
+
+    /// The index of a track; `None` if the file does not describe it.
+    #[inline]
+    pub(super) fn find(&mut self, uuid: u64) -> Option<usize> {
+        if self.last.0 == uuid && self.last.1 < self.all.len() && uuid != 0 {
+            return Some(self.last.1);
+        }
+        let at = *self.by_uuid.get(&uuid)?;
+        self.last = (uuid, at);
+        Some(at)
+    }
+}
+
+/// The process of rows about the profiler itself.
+const KINETO: &[u8] = b"Kineto events";
+
+fn number(pid: u64) -> Vec<u8> {
+    if pid == NO_NUMBER { b"-1".to_vec() } else { (pid as i64).to_string().into_bytes() }
+}
+
+/// What a row of a converted trace is by its name, and its number: `stream 7`, `GPU annotations stream 7`,
+/// `thread 4711 (python)`, `track 0`. Another name stands for itself.
+fn kind_of(name: &[u8]) -> (TrackKind, &[u8]) {
+    let behind = |word: &[u8]| {
+        let rest = name.strip_prefix(word)?;
+        let end = rest.iter().position(|b| !(b.is_ascii_digit() || *b == b'-')).unwrap_or(rest.len());
+        let is_end = rest.get(end).is_none_or(|b| *b == b' ');
+        rest.get(..end).filter(|number| !number.is_empty() && is_end)
+    };
+    let streams: [&[u8]; 2] = [b"stream ", b"GPU annotations stream "];
+    if let Some(number) = streams.into_iter().find_map(behind) {
+        return (TrackKind::Stream, number);
+    }
+    if let Some(number) = behind(b"thread ") {
+        return (TrackKind::Thread, number);
+    }
+    match behind(b"track ") {
+        Some(number) => (TrackKind::Other, number),
+        None if name == KINETO || name == b"track" => (TrackKind::Other, b"0"),
+        None => (TrackKind::Other, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_told_by_their_names() {
+        assert_eq!(kind_of(b"GPU annotations stream 7"), (TrackKind::Stream, &b"7"[..]));
+        assert_eq!(kind_of(b"thread 323917 (python)"), (TrackKind::Thread, &b"323917"[..]));
+        assert_eq!(kind_of(b"thread 7x"), (TrackKind::Other, &b"thread 7x"[..]));
+        assert_eq!(kind_of(b"PyTorch Profiler"), (TrackKind::Other, &b"PyTorch Profiler"[..]));
+    }
+}
