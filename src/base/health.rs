@@ -118,6 +118,8 @@ counters! {
         than that of the nodes or of the file; the latter counts";
     StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running \
                                          maximum of ends";
+    StreamEndsCut "stream_overlap_not_recorded" Info "the recorder ends each GPU activity where the next one of \
+        its stream starts: that none overlaps another there says nothing";
     GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once";
     GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";
     TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers";

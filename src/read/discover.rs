@@ -74,7 +74,8 @@ pub fn discover_roles<P: Clone + Into<Location>>(
     roles: &[RolePattern],
 ) -> Result<Vec<Input>, SetError> {
     // An object of a store is one stream: what it holds is told when it is read.
-    let split = |i: Input| if i.path.is_remote() && is_json(&i.path) { vec![i] } else { parts(i) };
+    let is_whole = |i: &Input| i.process.is_some() || i.path.is_remote() && is_json(&i.path);
+    let split = |i: Input| if is_whole(&i) { vec![i] } else { parts(i) };
     let found = files_told(arguments, !roles.is_empty())?;
     let inputs = leave_out_twins(found.into_iter().flat_map(split).collect());
     let mut inputs = leave_out_copies(inputs);
@@ -115,6 +116,8 @@ fn files_told<P: Clone + Into<Location>>(arguments: &[P], has_roles: bool) -> Re
                 return Err(SetError::Missing { what: format!("`{shown}`") });
             }
             inputs.extend(found);
+        } else if let Some(part) = named_part(&argument, &shown) {
+            inputs.push(part);
         } else {
             return Err(SetError::Missing { what: format!("`{shown}`") });
         }
@@ -125,8 +128,19 @@ fn files_told<P: Clone + Into<Location>>(arguments: &[P], has_roles: bool) -> Re
     inputs.sort_by_cached_key(|i| natural_key(&i.shown));
     // Remove duplicates, including links to the same file.
     let mut seen = std::collections::HashSet::new();
-    inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.to_path_buf())));
+    inputs.retain(|i| {
+        let part = i.process.as_ref().map(|_| i.shown.clone());
+        seen.insert((std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.to_path_buf()), part))
+    });
     Ok(inputs)
+}
+
+/// A part of a file, named as messages name it: `runs.pftrace (before)`.
+fn named_part(argument: &Location, shown: &str) -> Option<Input> {
+    let (file, _) = shown.strip_suffix(')')?.split_once(" (")?;
+    let file = Input::named(argument.beside(file));
+    std::fs::metadata(&file.path).is_ok_and(|found| found.is_file()).then_some(())?;
+    parts(file).into_iter().find(|part| part.process.is_some() && part.shown == shown)
 }
 
 /// Leaves out merged files that lie beside the files of their ranks: each becomes one input that is refused.

@@ -133,6 +133,12 @@ impl Input {
         self.seen.is_some_and(|seen| seen.head.recorder == Recorder::MemoryDump)
     }
 
+    /// Whether it was seen to be a trace that another program has converted: it has no rank, and its clock is
+    /// its own.
+    pub fn is_converted(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.head.recorder == Recorder::Converted)
+    }
+
     /// Whether the name marks the file as the trace of a rank.
     pub fn has_trace_name(&self) -> bool {
         has_trace_name(&self.path)

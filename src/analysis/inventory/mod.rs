@@ -25,7 +25,7 @@ use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, TableSpec, Text};
 use hta_base::wording::names::clip;
-use hta_trace::meta::RankSource;
+use hta_trace::meta::{RankSource, Recorder};
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::step::{StepRule, Steps};
 
@@ -168,7 +168,9 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
     }
     let batches = partials.iter().filter_map(|p| p.table(Recordings::SPEC));
     let origins: Vec<FileOrigin> = batches.flat_map(Recordings::rows).map(FileOrigin::from).collect();
+    let are_converted = of.iter().all(|r| r.recorder == Recorder::Converted.key());
     let (who, needed) = match captures(&origins).is_empty() {
+        true if are_converted => ("converted traces, which have no clock in common", "capture"),
         true => ("of several engines of one server", "engine"),
         false => ("captures that a process wrote one after the other", "capture"),
     };

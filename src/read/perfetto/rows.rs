@@ -161,6 +161,9 @@ impl PerfettoRows {
             unfinished.extend(slice.row.map(|row| (row, Some(0))));
         }
         columns.args.change(Arg::Finished, &unfinished);
+        if self.writer == Recorder::Cuspy && !self.named.is_empty() {
+            columns.health.add(Counter::StreamEndsCut, 1, None, "");
+        }
         self.shift_clock();
     }
 

@@ -142,6 +142,11 @@ impl RankClaims {
             let of_one = assign_ranks(&inputs, &claims).into_iter();
             of_one.map(|(rank, source)| PlacedFile { rank, source, place: None }).collect()
         });
+        let are_apart = are_apart(&inputs);
+        let placed = placed.into_iter().map(|placed| match are_apart {
+            true => PlacedFile { source: RankSource::Process, ..placed },
+            false => placed,
+        });
         let mut tasks: Vec<Task> = usable
             .iter()
             .zip(placed)
@@ -191,6 +196,11 @@ impl RankClaims {
             other_recorder: other.1.name(),
         })
     }
+}
+
+/// Whether the files are captures that have no clock in common: several that another program has converted.
+pub(crate) fn are_apart(inputs: &[Input]) -> bool {
+    inputs.iter().filter(|input| input.is_converted()).count() > 1 && inputs.iter().all(Input::is_converted)
 }
 
 /// Keeps the selected ranks (all if `ranks` is empty).

@@ -36,6 +36,7 @@ pub use which_capture::{WhichCapture, by_process as captures_by_process};
 
 use crate::store::Spool;
 use attempt::{Attempt, attempt};
+use claims::are_apart;
 use hta_analysis::api::{Analysis, Options, Output};
 use hta_analysis::filters;
 use hta_analysis::job::{ProgramExtent, ToldMeshes};
@@ -139,6 +140,9 @@ pub enum Extent {
 /// When two files have the same rank, nothing is readable, or rows cannot be written. If only some files
 /// cannot be read, the outcome reports them.
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
+    if are_apart(request.inputs) {
+        return run_each(request, sink, progress);
+    }
     let whole = |request: &Request, extent| whole(request, extent, sink, progress);
     match whole(request, Extent::Whole) {
         Err(RunError::Set(clash @ SetError::DuplicateRank { .. })) => {
