@@ -15,6 +15,7 @@ pub mod events;
 pub mod flops;
 pub mod graph_capture;
 pub mod graph_replay;
+pub mod hardware_counters;
 pub mod inferred_steps;
 pub mod interval;
 pub mod iteration;
