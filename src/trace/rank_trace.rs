@@ -12,6 +12,7 @@ use crate::event_counts::count_events;
 use crate::events::Columns;
 use crate::graph_capture::Captures;
 use crate::graph_replay::GraphReplays;
+use crate::hardware_counters::RecordedCounters;
 use crate::inferred_steps::or_repeats;
 use crate::launch::{LaunchLinks, is_graph_launch};
 use crate::launch_times::LaunchTimes;
@@ -58,6 +59,8 @@ pub struct RankTrace {
     /// The recorded time without the part that lies in the lead or lost tail of every device.
     pub capture: Span,
     pub health: Health,
+    /// Samples of hardware counters, with the time for which each stands.
+    pub counters: RecordedCounters,
     /// One entry per device; on a CPU-only rank with host work a single one without a device. None where work
     /// was launched, but no activity is recorded.
     pub devices: Vec<DeviceWork>,
@@ -188,6 +191,8 @@ impl RankTrace {
         let replays = || GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all)));
         let graph_replays = if has_graphs { replays() } else { GraphReplays::default() };
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
+        let counters = RecordedCounters::new(&columns.counter_samples, |id| columns.strings.get(id));
+        health.add(Counter::CounterSamplesLost, counters.lost(&devices, capture), None, "");
         Self {
             rank,
             rank_source,
@@ -202,6 +207,7 @@ impl RankTrace {
             edges,
             capture,
             health,
+            counters,
             devices,
             is_device_lost,
             stacks,

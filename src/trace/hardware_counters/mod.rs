@@ -13,5 +13,4 @@ mod track;
 pub use cells::{CellMean, CounterCell, mean_over, overlaps};
 pub use energy::PowerCurve;
 pub use kind::{CounterSource, HardwareCounter, unit_of};
-pub use lost::samples_lost;
 pub use track::{RecordedCounter, RecordedCounters};

@@ -2,6 +2,8 @@
 
 use super::cells::{CounterCell, environment_cells, pm_cells, sampling_period};
 use super::kind::{CounterSource, HardwareCounter, unit_of};
+use super::lost::samples_lost;
+use crate::device::DeviceWork;
 use crate::events::CounterSample;
 use crate::strings::StrId;
 use hta_base::units::{Ns, Span};
@@ -71,6 +73,15 @@ impl RecordedCounters {
             .collect();
         tracks.sort_by_key(|t| (t.device, text(t.counter)));
         Self { tracks, pm_sampling }
+    }
+
+    /// Samples of PM sampling that the profiler has taken and lost.
+    pub(crate) fn lost(&self, devices: &[DeviceWork], capture: Span) -> u64 {
+        let of = |(device, (times, period)): (&i64, &(Vec<Ns>, Option<Ns>))| {
+            let own = devices.iter().find(|d| d.device == Some(*device));
+            Some(samples_lost(times, (*period)?, own.map_or(capture, |d| d.capture).start))
+        };
+        self.pm_sampling.iter().filter_map(of).sum()
     }
 
     /// The counter of a device with a kind, if there is one and its means say something. Of two metrics of one
