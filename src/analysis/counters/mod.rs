@@ -1,6 +1,8 @@
-//! Counters of a device over time: queue length, memory bandwidth, and how busy kernels keep it.
+//! Counters of a device over time: queue length, memory bandwidth, how busy kernels keep it, and what the
+//! hardware's own counters say where the profiler sampled them.
 
 pub mod load;
+pub mod recorded;
 mod report;
 pub mod series;
 
@@ -15,6 +17,7 @@ use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
 use load::{KernelLoad, kernels, loads, multiprocessors};
+use recorded::{EnergyTable, HardwareByRank, HardwareCounterMeans, HardwareCounters};
 use series::{CounterSeries, DeviceCounter, DeviceLoad, RankCounters, bucket_width, buckets, series_of};
 
 table! {
@@ -72,9 +75,16 @@ impl Analysis for CountersOf {
     fn about(&self) -> About {
         About {
             stem: "counters",
-            title: "queue length, bandwidth, utilization, SM efficiency and occupancy over time",
+            title: "queue length, bandwidth, utilization and occupancy over time, and hardware counters",
             explain: include_str!("page.md"),
-            tables: &[CounterValues::SPEC, CounterMeans::SPEC],
+            tables: &[
+                CounterValues::SPEC,
+                CounterMeans::SPEC,
+                HardwareCounters::SPEC,
+                HardwareCounterMeans::SPEC,
+                EnergyTable::SPEC,
+                HardwareByRank::SPEC,
+            ],
             settings: &[BUCKET],
             is_long: true,
             ..About::DEFAULT
@@ -111,7 +121,8 @@ impl Analysis for CountersOf {
             give(table.finish());
         }
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        Partial { rank: trace.rank, tables: vec![means.finish()], reason }
+        let [recorded, energy] = recorded::map(trace, options, give);
+        Partial { rank: trace.rank, tables: vec![means.finish(), recorded, energy], reason }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

@@ -1,9 +1,11 @@
 //! Reduces the kernel counters of all ranks to the printed table.
 
 use crate::api::{Align, Options, Output, Partial, View};
+use crate::counters::recorded::{self, EnergyTable, HardwareCounterMeans};
 use crate::counters::{CounterMeanRow, CounterMeans, STEPS};
 use crate::population::{groups, reasons, several_devices};
 use crate::worst_first::WorstFirst;
+use hta_base::table::schema::TableSpec;
 use hta_base::units::{fmt_ns, fmt_pct, percent};
 
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
@@ -80,10 +82,16 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         rows: shown.rows,
         notes,
     };
+    let by_rank = recorded::by_rank(partials);
+    let views = std::iter::once(view).chain(recorded::view(&by_rank, options)).collect();
+    let kept = [CounterMeans::SPEC, HardwareCounterMeans::SPEC, EnergyTable::SPEC];
+    let of_ranks = kept
+        .into_iter()
+        .flat_map(|spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned()));
     Output {
-        tables: partials.iter().filter_map(|p| p.table(CounterMeans::SPEC).cloned()).collect(),
+        tables: of_ranks.chain([by_rank]).collect(),
         observations: Vec::new(),
-        views: vec![view],
+        views,
         ..Output::default()
     }
 }

@@ -1,0 +1,162 @@
+//! Hardware counters that the profiler sampled: samples, means over sets of time, and energy.
+
+mod joules;
+mod means;
+mod ranks;
+mod scopes;
+mod tables;
+mod words;
+
+pub use tables::{EnergyRow, EnergyTable, HardwareByRank, HardwareCounterMeans, HardwareCounters};
+pub use tables::{HardwareByRankRow, HardwareMeanRow};
+
+pub(super) use ranks::{by_rank, view};
+
+use crate::api::{Options, RowEmitter};
+use crate::facts::iterations::Iterations;
+use hta_base::table::schema::{Batch, Table};
+use hta_base::units::Span;
+use hta_trace::hardware_counters::{HardwareCounter, RecordedCounter};
+use hta_trace::rank_trace::RankTrace;
+use joules::{DevicePower, JudgedEnergy, has_energy};
+use means::JudgedMean;
+use scopes::{CounterScope, ScopedTime, recorded, scoped_times, steps};
+use std::collections::BTreeMap;
+use tables::HardwareCounterRow;
+
+/// Means and energy of a rank; its samples are given away. Without samples there is no row.
+pub(super) fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> [Batch; 2] {
+    let (mut means, mut energy) = (HardwareCounterMeans::default(), EnergyTable::default());
+    let mut of_device: BTreeMap<i64, Vec<&RecordedCounter>> = BTreeMap::new();
+    for counter in &trace.counters.tracks {
+        of_device.entry(counter.device).or_default().push(counter);
+    }
+    for (device, counters) in &of_device {
+        let work = trace.devices.iter().find(|w| w.is_gpu && w.device == Some(*device));
+        let recorded = recorded(trace, work, counters);
+        let steps = steps(trace, recorded);
+        let sets = scoped_times(trace, work, recorded, &steps);
+        let chosen = |set: &&ScopedTime| is_chosen(trace, set, options);
+        for counter in counters.iter().filter(|c| c.kind != HardwareCounter::Cycles) {
+            for set in sets.iter().filter(chosen) {
+                if has_mean(counter, set) {
+                    push_mean(&mut means, trace, counter, set);
+                }
+            }
+        }
+        if let Some(power) = counters.iter().find(|c| c.kind == HardwareCounter::Power) {
+            push_energies(&mut energy, trace, *device, DevicePower::new(power), (&sets, &steps), options);
+        }
+    }
+    if options.wants_per_event(HardwareCounters::SPEC) {
+        samples(trace, give);
+    }
+    [means.finish(), energy.finish()]
+}
+
+/// Of a counter whose means say nothing there is one row, which tells why.
+fn has_mean(counter: &RecordedCounter, set: &ScopedTime) -> bool {
+    match counter.has_means() {
+        true => set.scope != CounterScope::Idle,
+        false => set.scope == CounterScope::Capture,
+    }
+}
+
+fn is_chosen(trace: &RankTrace, set: &ScopedTime, options: &Options) -> bool {
+    let step = set.step.and_then(|(i, _)| trace.steps.steps.get(i as usize));
+    step.is_none_or(|step| options.model.selects(step))
+}
+
+fn push_mean(
+    table: &mut HardwareCounterMeans,
+    trace: &RankTrace,
+    counter: &RecordedCounter,
+    set: &ScopedTime,
+) {
+    let judged = JudgedMean::new(counter, set);
+    table.push(HardwareMeanRow {
+        rank: trace.rank,
+        device: Some(counter.device),
+        kind: counter.kind.key(),
+        counter: trace.text(counter.counter),
+        unit: counter.unit,
+        scope: set.scope.key(),
+        name: set.name,
+        step: set.step.map(|s| s.0),
+        step_label: set.step.and_then(|s| s.1),
+        mean: judged.value,
+        min: judged.mean.min.filter(|_| judged.value.is_some()),
+        max: judged.mean.max.filter(|_| judged.value.is_some()),
+        period_ns: counter.period,
+        samples: judged.mean.samples,
+        covered_ns: judged.mean.covered,
+        window_ns: judged.mean.window,
+        resolved: judged.is_resolved,
+        reason: judged.reason.as_deref(),
+    });
+}
+
+fn push_energies(
+    table: &mut EnergyTable,
+    trace: &RankTrace,
+    device: i64,
+    power: DevicePower,
+    (sets, steps): (&[ScopedTime], &[(u32, Option<i64>, Span)]),
+    options: &Options,
+) {
+    let work = trace.devices.iter().find(|w| w.is_gpu && w.device == Some(device));
+    let shares = work.filter(|_| power.is_divisible(steps)).map(|work| power.shares(trace, work));
+    let shares: Option<BTreeMap<&str, i128>> =
+        shares.map(|all| all.into_iter().map(|(name, pj)| (trace.text(name), pj)).collect());
+    let iterations = Iterations::of(trace);
+    for set in sets.iter().filter(|set| is_chosen(trace, set, options)) {
+        let (judged, shared) = match (set.name, &shares) {
+            _ if has_energy(set.scope) => (power.of(set), None),
+            (Some(name), Some(shares)) if set.scope == CounterScope::KernelName => {
+                let Some(pj) = shares.get(name) else { continue };
+                (power.of_share(set, *pj), Some("by share of time"))
+            }
+            _ => continue,
+        };
+        let JudgedEnergy { pj, covered, window, reason } = judged;
+        let iteration = set.step.and_then(|(step, _)| iterations.all.iter().find(|i| i.step == step));
+        table.push(EnergyRow {
+            rank: trace.rank,
+            device: Some(device),
+            scope: set.scope.key(),
+            name: set.name,
+            step: set.step.map(|s| s.0),
+            step_label: set.step.and_then(|s| s.1),
+            pj: pj.map(|pj| pj.to_string()).as_deref(),
+            j: pj.map(|pj| pj as f64 / 1e12),
+            covered_ns: covered,
+            window_ns: window,
+            tokens: iteration.filter(|i| !i.is_lost).and_then(|i| i.about.progress()),
+            shared,
+            reason: reason.as_deref(),
+        });
+    }
+}
+
+fn samples(trace: &RankTrace, give: &mut RowEmitter) {
+    let mut table = HardwareCounters::default();
+    for counter in &trace.counters.tracks {
+        for ((ts, value), cell) in counter.samples.iter().zip(&counter.cells) {
+            table.push(HardwareCounterRow {
+                rank: trace.rank,
+                device: Some(counter.device),
+                kind: counter.kind.key(),
+                counter: trace.text(counter.counter),
+                unit: counter.unit,
+                source: counter.kind.source().key(),
+                ts_ns: *ts,
+                dur_ns: cell.span.len(),
+                value: *value,
+            });
+            table.give_piece(give);
+        }
+    }
+    if !trace.counters.tracks.is_empty() {
+        give(table.finish());
+    }
+}

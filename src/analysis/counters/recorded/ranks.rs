@@ -1,0 +1,159 @@
+//! Recorded counters over ranks: one row for each device, beside what is computed from its kernels.
+
+use super::tables::{EnergyTable, HardwareByRank, HardwareByRankRow, HardwareCounterMeans, HardwareMeanRow};
+use super::words::{joules, short};
+use crate::api::{Align, Options, Partial, View};
+use crate::counters::CounterMeans;
+use crate::worst_first::WorstFirst;
+use hta_base::table::schema::{Batch, Table};
+use hta_base::units::{fmt_number, fmt_pct};
+use std::collections::BTreeMap;
+
+/// What a row is made of.
+#[derive(Default)]
+struct DeviceRow {
+    row: HardwareByRankRow<'static>,
+    step_energies: Vec<f64>,
+    /// Energy and tokens of the steps whose tokens are known.
+    of_tokens: (f64, u64),
+}
+
+type ByDevice = BTreeMap<(u32, Option<i64>), DeviceRow>;
+
+/// The table of all devices with recorded counters.
+pub(crate) fn by_rank(partials: &[Partial]) -> Batch {
+    let mut all = ByDevice::new();
+    for partial in partials {
+        for mean in partial.rows::<HardwareCounterMeans>() {
+            let of = all.entry((mean.rank, mean.device)).or_default();
+            add_mean(&mut of.row, &mean);
+        }
+        add_energy(&mut all, partial);
+        for computed in partial.rows::<CounterMeans>().filter(|r| r.scope == "span") {
+            if let Some(of) = all.get_mut(&(computed.rank, computed.device)) {
+                of.row.sm_efficiency_pct = computed.sm_efficiency_ratio.map(|r| 100.0 * r);
+            }
+        }
+    }
+    let mut table = HardwareByRank::default();
+    for ((rank, device), mut of) in all {
+        of.step_energies.sort_by(f64::total_cmp);
+        let middle = of.step_energies.len().saturating_sub(1) / 2;
+        let (energy, tokens) = of.of_tokens;
+        table.push(HardwareByRankRow {
+            rank,
+            device,
+            step_count: of.step_energies.len() as u64,
+            step_energy_j: of.step_energies.get(middle).copied(),
+            token_energy_j: (tokens > 0).then(|| energy / tokens as f64),
+            ..of.row
+        });
+    }
+    table.finish()
+}
+
+fn add_mean(row: &mut HardwareByRankRow<'static>, mean: &HardwareMeanRow) {
+    let is_pct = mean.unit == Some("%");
+    match mean.kind {
+        "power" => row.power_every_ns = mean.period_ns,
+        "temperature" | "sm_clock" | "memory_clock" | "fan" => {}
+        _ => row.sampled_every_ns = mean.period_ns,
+    }
+    let slot = match (mean.kind, mean.scope) {
+        ("sm_active", "span") if is_pct => &mut row.sm_active_pct,
+        ("sm_active", "busy") if is_pct => &mut row.sm_active_busy_pct,
+        ("hbm", "busy") if is_pct => &mut row.hbm_busy_pct,
+        ("sm_clock", "busy") => &mut row.sm_clock_mhz,
+        ("power", "capture") => &mut row.power_w,
+        ("temperature", "capture") => {
+            row.temperature_max_c = row.temperature_max_c.or(mean.max);
+            return;
+        }
+        _ => return,
+    };
+    // Of two metrics of one kind the first by name.
+    *slot = slot.or(mean.mean);
+}
+
+fn add_energy(all: &mut ByDevice, partial: &Partial) {
+    for energy in partial.rows::<EnergyTable>() {
+        let of = all.entry((energy.rank, energy.device)).or_default();
+        match (energy.scope, energy.j) {
+            ("capture", j) => of.row.energy_j = j,
+            ("step", Some(j)) => {
+                of.step_energies.push(j);
+                if let Some(tokens) = energy.tokens.filter(|n| *n > 0) {
+                    of.of_tokens.0 += j;
+                    of.of_tokens.1 += tokens;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The printed table; `None` if no counter was recorded.
+pub(crate) fn view(table: &Batch, options: &Options) -> Option<View> {
+    let rows: Vec<HardwareByRankRow> = HardwareByRank::rows(table).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let several = rows.windows(2).any(|w| w[0].rank == w[1].rank);
+    // Those whose SMs have least work first.
+    let unused = |row: &HardwareByRankRow| row.sm_active_pct.map(|pct| ((100.0 - pct) * 1e6) as i64);
+    let shown = WorstFirst::new(&rows, options.top, unused).rows(
+        |row| (row.rank, row.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"))),
+        cells,
+    );
+    let mut notes = vec![
+        "SM active, HBM, clock, power: sampled by the device; SM eff.: estimated from grids over the same time"
+            .to_string(),
+        "busy: while an activity runs; a sample holds all that ran in its time, not one kernel".to_string(),
+    ];
+    if rows.iter().all(|r| r.energy_j.is_none()) {
+        notes.push("no energy: it needs two samples of power that cover 90 % of the time".to_string());
+    }
+    notes.extend(shown.others_note("device", "means", "with no lower SM activity"));
+    let right = |name: &'static str| (name, Align::Right);
+    Some(View {
+        title: "Hardware counters, recorded beside computed".to_string(),
+        columns: vec![
+            ("ranks", Align::Left),
+            right("sampled every"),
+            right("SM active"),
+            right("SM eff."),
+            right("SM active, busy"),
+            right("HBM, busy"),
+            right("SM clock"),
+            right("power"),
+            right("a step"),
+            right("a token"),
+        ],
+        rows: shown.rows,
+        notes,
+    })
+}
+
+fn cells(name: String, of: &[&HardwareByRankRow]) -> Vec<String> {
+    let mean = |value: fn(&HardwareByRankRow) -> Option<f64>| {
+        let values: Option<Vec<f64>> = of.iter().map(|row| value(row)).collect();
+        values.filter(|v| !v.is_empty()).map(|v| v.iter().sum::<f64>() / v.len() as f64)
+    };
+    let shown = |value: Option<f64>, unit: &str| value.map_or("-".to_string(), |v| fmt_number(v) + unit);
+    let every = of.first().and_then(|row| row.sampled_every_ns);
+    let energy = |value: Option<f64>| value.map_or("-".to_string(), joules);
+    vec![
+        name,
+        every
+            .filter(|e| of.iter().all(|row| row.sampled_every_ns == Some(*e)))
+            .map_or("-".to_string(), short),
+        fmt_pct(mean(|r| r.sm_active_pct)),
+        fmt_pct(mean(|r| r.sm_efficiency_pct)),
+        fmt_pct(mean(|r| r.sm_active_busy_pct)),
+        fmt_pct(mean(|r| r.hbm_busy_pct)),
+        shown(mean(|r| r.sm_clock_mhz), " MHz"),
+        shown(mean(|r| r.power_w), " W"),
+        energy(mean(|r| r.step_energy_j)),
+        energy(mean(|r| r.token_energy_j)),
+    ]
+}
