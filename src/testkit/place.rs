@@ -56,6 +56,16 @@ impl TraceBuilder {
         self.add(row)
     }
 
+    /// A sample of a hardware counter of the rank's device, as Cuspy writes it: `Power (W)`, `SM Active (%)`.
+    pub fn hardware_counter(&mut self, name: &str, ts: i64, value: f64) -> TestRow<'_> {
+        let process = IdValue::Text(format!("GPU {} Counters", self.device_index));
+        let mut row = complete("", name, process, IdValue::Number(0), ts..ts);
+        row.phase = EventPhase::Counter;
+        row.dur = None;
+        row.set_json("", value);
+        self.add(row)
+    }
+
     /// A `fwdbwd` flow from a forward operator to its backward node, each given as (thread, time).
     pub fn forward_backward(&mut self, id: u64, forward: (i64, i64), backward: (i64, i64)) {
         let pid = IdValue::Number(self.pid);

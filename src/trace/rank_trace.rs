@@ -191,8 +191,7 @@ impl RankTrace {
         let replays = || GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all)));
         let graph_replays = if has_graphs { replays() } else { GraphReplays::default() };
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
-        let counters = RecordedCounters::new(&columns.counter_samples, |id| columns.strings.get(id));
-        health.add(Counter::CounterSamplesLost, counters.lost(&devices, capture), None, "");
+        let counters = recorded_counters(&columns, &devices, capture, &mut health);
         Self {
             rank,
             rank_source,
@@ -435,6 +434,17 @@ fn classes(c: &Columns) -> Vec<Class> {
                 .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name(row))))
         })
         .collect()
+}
+
+fn recorded_counters(
+    columns: &Columns,
+    devices: &[DeviceWork],
+    capture: Span,
+    health: &mut Health,
+) -> RecordedCounters {
+    let counters = RecordedCounters::new(&columns.counter_samples, |id| columns.strings.get(id));
+    health.add(Counter::CounterSamplesLost, counters.lost(devices, capture), None, "");
+    counters
 }
 
 /// Removes leads and lost tails from the devices' captures. Returns the capture of the whole rank.

@@ -43,6 +43,8 @@ pub const QUERIES: &[Query] = queries![
     "longest_gaps",
     "data_loader_time",
     "gpu_utilization",
+    "recorded_counters",
+    "energy_per_step",
     "top_kernels",
     "small_kernels",
     "kernel_time_by_class",

@@ -260,6 +260,52 @@ mod tests {
         assert!(!resolved(&[(100, 200)]));
     }
 
+    /// SM active and DRAM bandwidth of a real capture, a value every ms, over the GPU's window and over three
+    /// replays of a graph.
+    #[test]
+    fn means_of_a_real_capture_are_known() {
+        let first = 4_222_041_004_989_806;
+        let times = [0, 1_000_000, 2_000_001, 3_000_002, 4_000_002, 5_000_003, 6_000_003].map(|t| first + t);
+        let sm = [
+            0.0,
+            78.255_769_665_339_07,
+            85.651_170_244_878_79,
+            79.171_970_073_910_1,
+            83.035_866_346_943_2,
+            83.419_531_049_549_36,
+            67.752_824_689_585_01,
+        ];
+        let dram = [
+            0.000_950_949_047_149_054_8,
+            16.732_939_473_594_648,
+            18.613_885_007_213_91,
+            16.743_743_126_514_836,
+            16.069_385_802_116_93,
+            16.105_505_505_505_505,
+            14.057_371_141_657_091,
+        ];
+        let windows = [
+            (4_222_041_005_911_470, 5_908_964),
+            (4_222_041_006_053_998, 1_980_962),
+            (4_222_041_008_079_952, 1_892_449),
+            (4_222_041_010_017_777, 1_802_657),
+        ];
+        let period = sampling_period(&mut times.to_vec());
+        assert_eq!(period, Some(1_000_000));
+        let known = [
+            (sm, [78.831_373, 82.009_893, 81.178_173, 76.200_655]),
+            (dram, [16.236_685, 17.682_698, 16.393_605, 15.161_770]),
+        ];
+        for (values, means) in known {
+            let samples: Vec<(Ns, f64)> = times.into_iter().zip(values).collect();
+            let cells = pm_cells(&samples, period);
+            for ((start, len), want) in windows.into_iter().zip(means) {
+                let mean = mean_over(&cells, &union(&[(start, start + len)])).value().unwrap();
+                assert!((mean - want).abs() < 1e-6, "{mean} is not {want}");
+            }
+        }
+    }
+
     fn samples() -> impl Strategy<Value = Vec<(Ns, f64)>> {
         let value = (0i64..400).prop_map(|v| v as f64 / 4.0);
         prop::collection::vec((1i64..12, value), 0..10).prop_map(|steps| {

@@ -11,6 +11,7 @@ pub mod efficiency;
 pub mod engines;
 pub mod flame;
 pub mod graph_ops;
+pub mod hardware_counters;
 pub mod iterations;
 pub mod kernels;
 pub mod known_samples;

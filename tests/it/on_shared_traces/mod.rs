@@ -22,6 +22,7 @@ mod fabric;
 mod flight_recorder;
 mod folders;
 mod graph_ops;
+mod hardware_counters;
 mod hta_calls;
 mod hta_counters;
 mod hta_sequences;
