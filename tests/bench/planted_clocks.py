@@ -1,0 +1,293 @@
+"""Measures whether the diagnosis tells lower clocks of simulated jobs, and says nothing where it must not.
+
+    python3 tests/bench/planted_clocks.py target/release/hta [--seed 1] [--kinds rank_power,idle] [--keep FOLDER]
+
+A job trains with 4 to 8 data parallel ranks. Its GEMMs take longer by as much as the clock of their device falls, its
+norms are bound by memory and do not, and its gradients are reduced when the last rank has them. Samples of power,
+temperature and clocks are recorded beside it at a period, with noise. Planted are 3 to 20 % lower clocks of one rank
+from a step on, or of all ranks from a moment on, at a plateau of the power or at a high temperature; 48 jobs, of which
+16 have nothing. Of 48 controls each has something that looks like lower clocks and is not, or cannot be told.
+
+Right is a cause `throttled` with exactly the planted ranks and the planted reason in its evidence; in controls, and in
+jobs without a plant, none. Where the table `energy` is there, steps, busy and idle time must add up to the capture to
+the picojoule. Needs nothing but Python.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import csv
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+
+import planted_jobs
+from planted_jobs import BASE_NS, LAUNCH_US, LOADER_US, START_US, Job, Op
+
+PLANTS = {"rank_power": 8, "rank_thermal": 8, "all_power": 8, "all_thermal": 8, "none": 16}
+CONTROLS = ["equal", "idle", "one_sample", "sampled", "normal_clock", "derived", "memory_bound", "models"]
+KINDS = PLANTS | dict.fromkeys(CONTROLS, 6)
+MOST_MHZ, MODELS = 1980, {"NVIDIA H100 80GB HBM3": 1980, "NVIDIA H100 PCIe": 1755}
+TDP, WARM, HOT = 700.0, 66.0, 88.0
+
+
+@dataclasses.dataclass
+class Clocks:
+    """A job with its clocks."""
+
+    job: Job
+    kind: str
+    period_us: float
+    low: tuple = ()
+    from_step: int = 0
+    drop: float = 0.0
+    loader_us: float = LOADER_US
+    norm_share: float = 0.2
+    slow: tuple = ()
+    slower: float = 0.0
+    models: tuple = ()
+
+    def model(self, rank):
+        return self.models[rank] if self.models else next(iter(MODELS))
+
+    def most(self, rank):
+        return MODELS[self.model(rank)]
+
+
+def draw(kind, seed):
+    chance = random.Random(f"{kind} {seed}")
+    world, steps = chance.choice([4, 6, 8]), chance.randint(10, 16)
+    job = Job(chance.randrange(1 << 30), world, layers=chance.choice([3, 4, 6]), steps=steps)
+    job.us, job.sigma, job.sig_step = chance.uniform(15_000, 30_000), chance.uniform(0.005, 0.02), 0.003
+    of = Clocks(job, kind, chance.choice([1_000.0, 2_000.0, 5_000.0]), norm_share=chance.uniform(0.1, 0.3))
+    rank, drop, since = chance.randrange(world), chance.uniform(0.03, 0.2), chance.randint(1, steps // 2)
+    if kind.startswith("rank_"):
+        of.low, of.drop, of.from_step = (rank,), drop, since
+    if kind.startswith("all_") or kind in ("derived", "memory_bound", "sampled", "one_sample"):
+        of.low, of.drop, of.from_step = tuple(range(world)), drop, since
+    if kind in ("derived", "sampled", "one_sample") and chance.random() < 0.5:
+        of.low = (rank,)
+    if kind == "memory_bound":
+        of.norm_share = 1.0
+    if kind == "idle":
+        of.loader_us = chance.uniform(0.15, 0.5) * job.us
+    if kind == "normal_clock":
+        of.slow, of.slower = (rank,), drop
+    if kind == "models":
+        of.models = tuple(chance.choice([sorted(MODELS), sorted(MODELS, reverse=True)]) * (world // 2))
+    return of
+
+
+def program(of, rank):
+    job, forward = of.job, of.job.us / 3 / of.job.layers
+    ops = []
+    for name, us in [("gemm_a", forward)] * job.layers + [("gemm_b", 2 * forward)] * job.layers:
+        parts = 4
+        for _ in range(parts):
+            if of.norm_share < 1:
+                ops.append(Op(name, us * (1 - of.norm_share) / parts))
+            ops.append(Op("norm", us * of.norm_share / parts))
+        if name == "gemm_b":
+            ops.append(Op("allreduce", 0, "dp", tuple(range(job.world)), planted_jobs.STREAMS["dp"], False))
+    return [*ops, Op("adam", planted_jobs.ADAM_SHARE * job.us)]
+
+
+def simulate(of):
+    """Kernels and steps as `planted_jobs.simulate` has them, and by rank the time from which its clock is low."""
+    job, chance = of.job, random.Random(of.job.seed)
+    noise = planted_jobs.steps_noise(job, chance)
+    rows, steps = [[] for _ in range(job.world)], [[] for _ in range(job.world)]
+    at, low_from, called = [START_US] * job.world, [float("inf")] * job.world, 0
+    for step in range(job.steps):
+        ready, launch, waiting, ends = [0.0] * job.world, [], [collections.deque() for _ in range(job.world)], []
+        adam = []
+        for rank in range(job.world):
+            if rank in of.low and step == of.from_step:
+                low_from[rank] = at[rank]
+            launched = at[rank] + of.loader_us
+            for op in program(of, rank):
+                is_bound = op.name.startswith("gemm")
+                clock = of.most(rank) * (1 - of.drop if low_from[rank] <= at[rank] else 1)
+                factor = noise[rank, step] * chance.gauss(1, job.sigma) * (1 + of.slower if rank in of.slow else 1)
+                start = max(ready[rank], launched + 4)
+                if op.dimension:
+                    waiting[rank].append((op, launched, start + 1))
+                elif op.name == "adam":
+                    adam.append((op, launched, op.us * factor))
+                else:
+                    ready[rank] = start + op.us * factor * (MOST_MHZ / clock if is_bound else 1)
+                    rows[rank].append((op, launched, start, ready[rank]))
+                    ready[rank] += 1
+                launched += LAUNCH_US
+            launch.append(launched)
+        last = 0.0
+        while waiting[0]:
+            called += 1
+            calls = [of_rank.popleft() for of_rank in waiting]
+            starts = [max(start, last + 1) for _, _, start in calls]
+            last = max(starts) + 0.2 * job.us / job.layers * chance.gauss(1, 0.02)
+            for rank, (op, launched, _) in enumerate(calls):
+                rows[rank].append((dataclasses.replace(op, seq=called), launched, starts[rank], last))
+        for rank, (op, launched, us) in enumerate(adam):
+            start = max(ready[rank], last + 2)
+            rows[rank].append((op, launched, start, start + us))
+            steps[rank].append((at[rank], launch[rank], start + us + 8))
+            at[rank] = start + us + 8
+    return rows, steps, low_from
+
+
+def counters(of, rank, rows, low_from, end, chance):
+    """Samples of the counters of a device: (name, time, value)."""
+    busy = sorted((start, finish) for _, _, start, finish in rows)
+    name = {"derived": "Cycles (Current Kernel)"}.get(of.kind)
+    if name:
+        return [(name, start, round((finish - start) * of.most(rank))) for start, finish in busy]
+    out, at, temperature, i = [], START_US + chance.uniform(0, of.period_us), WARM + chance.uniform(-6, 0), 0
+    is_thermal = of.kind.endswith("thermal")
+    while at < end:
+        while i < len(busy) and busy[i][1] < at:
+            i += 1
+        is_busy = i < len(busy) and busy[i][0] <= at
+        is_low = low_from[rank] <= at
+        clock = of.most(rank) * (1 - of.drop if is_low else 1) + chance.gauss(0, 6)
+        power = TDP * chance.uniform(0.80, 0.93)
+        if is_low and is_thermal:
+            temperature, power = min(HOT, temperature + 6) + chance.choice([-1, 0, 0]), TDP * chance.uniform(0.72, 0.82)
+        elif is_low:
+            power = TDP + chance.gauss(0, 2)
+        else:
+            temperature = min(max(temperature + chance.choice([-1, 0, 1]), WARM - 6), WARM)
+        if is_low and not is_thermal:
+            temperature = WARM - chance.choice([4, 5, 6])
+        if not is_busy:
+            power *= 0.5
+            if of.kind == "idle":
+                clock = chance.choice([345, 1200, 1500])
+        out += [("SM Clock (MHz)", at, 15 * round(clock / 15)), ("Power (W)", at, round(power, 3))]
+        out += [("Temperature (C)", at, round(temperature)), ("Memory Clock (MHz)", at, 2619)]
+        if of.kind == "one_sample":
+            return out
+        at += of.period_us * chance.gauss(1, 0.02)
+    if of.kind == "sampled":
+        at = START_US
+        while at < end:
+            out += [("SM Active (%)", at, chance.uniform(60, 90)), ("DRAM BW (%)", at, chance.uniform(10, 60))]
+            at += 1_000
+    return out
+
+
+def write(of, folder):
+    rows, steps, low_from = simulate(of)
+    groups, chance, job = {}, random.Random(of.job.seed + 1), of.job
+    for rank in range(job.world):
+        device = rank % 8
+        samples = counters(of, rank, rows[rank], low_from, steps[rank][-1][2], chance)
+        events = planted_jobs.rank_events(job, rank, rows[rank], steps[rank], groups, chance)
+        for name, at, value in sorted(samples, key=lambda s: s[1]):
+            row = {"ph": "C", "name": name, "pid": f"GPU {device} Counters", "ts": round(at, 3), "args": {"": value}}
+            events.append(row)
+        devices = [{"id": i, "name": of.model(rank), "numSms": 132, "computeMajor": 9} for i in range(8)]
+        trace = {
+            "schemaVersion": 1, "deviceProperties": devices,
+            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": job.world},
+            "host_name": "node-0", "baseTimeNanoseconds": BASE_NS, "traceEvents": events,
+        }
+        pathlib.Path(folder, f"rank_{rank}.json").write_text(json.dumps(trace))
+
+
+def judge(of, findings):
+    """Whether what is told is right, and what was told."""
+    told = [f for f in findings if f["kind"] == "throttled"]
+    shown = "; ".join(f"{f['kind']} [{f['ranks']}] {f['recoverable_pct']} {f['sentence']}. {f['words']}" for f in told)
+    if of.kind not in PLANTS or of.kind == "none":
+        return ("right" if not told else "wrong"), shown
+    if not told:
+        late = [f["sentence"] for f in findings if f["kind"] in planted_jobs.BLAME]
+        return "missed", f"nothing, but {late}"
+    ranks = [sorted(int(r) for r in f["ranks"].split(",")) for f in told]
+    if ranks != [sorted(of.low)]:
+        return "wrong", shown
+    said = {"power": "power plateau of" in shown, "thermal": "C while the clock falls" in shown}
+    reason = of.kind.split("_")[1]
+    return ("right" if said[reason] and sum(said.values()) == 1 else "other reason"), shown
+
+
+def table(hta, out, name):
+    """The rows of a table of a run; none if it has no such table."""
+    run = [hta, "query", f"SELECT * FROM {name}", out, "--format", "csv"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    return list(csv.DictReader(io.StringIO(done.stdout))) if done.returncode == 0 else []
+
+
+def energy_is_exact(rows):
+    """Whether energy adds up to the picojoule; `None` without the table."""
+    if not rows:
+        return None
+    sums = collections.defaultdict(dict)
+    for row in rows:
+        if row["pj"]:
+            of = sums[row["rank"], row["device"]]
+            of[row["scope"]] = of.get(row["scope"], 0) + int(row["pj"])
+    whole = [of for of in sums.values() if "capture" in of]
+    return all(of["busy"] + of["idle"] == of["capture"] for of in whole if {"busy", "idle"} <= of.keys())
+
+
+def measure(hta, kind, seed, keep):
+    of = draw(kind, seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(keep, f"{kind}_{seed}") if keep else pathlib.Path(temporary, "job")
+        folder.mkdir(parents=True, exist_ok=True)
+        write(of, folder)
+        out = pathlib.Path(temporary, "out")
+        run = [hta, "analyze", folder, "-o", out, "--force", "--no-events"]
+        done = subprocess.run(run, capture_output=True, text=True)
+        if done.returncode not in (0, 1):
+            raise SystemExit(f"{kind} {seed}: {done.stderr}")
+        words = collections.defaultdict(list)
+        for row in table(hta, out, "finding_evidence"):
+            words[row["finding_id"]].append(row["words"])
+        findings = table(hta, out, "findings")
+        for row in findings:
+            row["words"] = "; ".join([row["detail"], *words[row["finding_id"]]])
+        said = (done.stdout + json.dumps(findings)).lower()
+        is_fact = "power limit" in said or "thermal limit" in said
+        return of, *judge(of, findings), energy_is_exact(table(hta, out, "energy")), is_fact
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("hta")
+    parser.add_argument("--jobs", type=int, help="of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--keep", help="a folder to leave the jobs in")
+    args = parser.parse_args()
+    right, all_of, exact = collections.Counter(), collections.Counter(), collections.Counter()
+    with concurrent.futures.ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        for kind in args.kinds.split(","):
+            seeds = range(1000 * args.seed, 1000 * args.seed + (args.jobs or KINDS[kind]))
+            n = len(seeds)
+            made = list(pool.map(measure, [args.hta] * n, [kind] * n, seeds, [args.keep] * n))
+            counts = collections.Counter(answer for _, answer, *_ in made)
+            group = "planted" if kind in PLANTS else "controls"
+            right[group] += counts["right"]
+            all_of[group] += n
+            exact.update(is_exact for *_, is_exact, _ in made)
+            facts = sum(is_fact for *_, is_fact in made)
+            print(f"{kind}: {dict(counts)}" + (f"; a limit told as a fact {facts}" if facts else ""), flush=True)
+            for seed, (of, answer, shown, *_) in zip(seeds, made):
+                if answer != "right":
+                    planted = f"ranks {list(of.low)} {100 * of.drop:.1f} % since step {of.from_step} of {of.job.steps}"
+                    print(f"  {answer} {seed}: {planted}, every {of.period_us / 1000:.0f} ms\n    {shown}", flush=True)
+    for group, n in all_of.items():
+        print(f"{group}: {right[group]} of {n} right")
+    print(f"energy: {exact[True]} exact, {exact[False]} not, {exact[None]} without the table")
+
+
+if __name__ == "__main__":
+    main()
