@@ -8,6 +8,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::RankScope;
 use crate::diagnosis::trust::Trust;
+use crate::recording::capability::Capability;
 use hta_base::units::Ns;
 
 /// How a gain was found.
@@ -56,6 +57,8 @@ pub(crate) struct Cause {
     pub(crate) basis: GainBasis,
     pub(crate) certainty: CauseCertainty,
     pub(crate) p_value: Option<f64>,
+    /// What it rests on.
+    pub(crate) needs: &'static [Capability],
     pub(crate) trust: Trust,
     pub(crate) words: CauseWords,
     /// Line or function of the user's code, with the module; empty if it is not recorded.

@@ -4,6 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::repair::Repairs;
@@ -28,6 +29,7 @@ pub(crate) struct Context<'a> {
     /// Number and sum of the pauses, by rank.
     pub(crate) pauses: &'a BTreeMap<u32, (u64, Ns)>,
     pub(crate) repairs: &'a Repairs,
+    pub(crate) clocks: &'a JobClocks,
 }
 
 impl Context<'_> {
@@ -87,6 +89,7 @@ impl Context<'_> {
             basis: GainBasis::Bound,
             certainty: kind.rule().certainty,
             p_value: None,
+            needs: kind.rule().needs,
             trust: Trust::Ok,
             words: CauseWords::default(),
             place: String::new(),

@@ -5,6 +5,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::JobAccount;
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::collected::{CauseKey, CollectedCause};
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain::OwnedTime;
@@ -13,7 +14,7 @@ use crate::diagnosis::host_operators;
 use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
-use crate::diagnosis::owners::{OPEN_PCT, owners};
+use crate::diagnosis::owners::owners;
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::rule::{CauseFamily, LostPlace};
@@ -41,7 +42,8 @@ pub(crate) struct Diagnosis {
 
 pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
     // Before the account: to find who is late takes the most memory.
-    let late = late::find(job, options);
+    let clocks = JobClocks::new(job, partials);
+    let late = late::find(job, options, &clocks);
     let account = JobAccount::new(job, partials);
     let trust = RecordingTrust::of(Recording::of_job(job));
     let topology = Topology::of(job);
@@ -55,6 +57,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         topology: &topology,
         pauses: &pauses,
         repairs: &repairs,
+        clocks: &clocks,
     };
     let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
     let mut in_transfer = OwnedTime::new();
@@ -66,6 +69,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         }
     }
     causes.extend(context.communication(&in_transfer));
+    causes.extend(CauseKind::all_late().filter_map(|(_, rule)| (rule.of_all)(&context)));
     causes.extend(mix_causes::causes(&context));
     for kind in CauseKind::ALL {
         if let CauseFamily::Job(find) = &kind.rule().family {
@@ -73,14 +77,15 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         }
     }
     let is_open = |c: &Cause| {
-        percent(c.gain, account.time).is_some_and(|p| p >= OPEN_PCT)
-            || percent(c.owned_sum(), account.all()).is_some_and(|p| p >= OPEN_PCT)
+        let least = c.kind.rule().open_pct;
+        percent(c.gain, account.time).is_some_and(|p| p >= least)
+            || percent(c.owned_sum(), account.all()).is_some_and(|p| p >= least)
     };
     causes.retain(|c| c.kind == CauseKind::InputIncomplete || is_open(c));
     causes.extend(memory::causes(&context, partials));
     for c in &mut causes {
         if c.kind != CauseKind::InputIncomplete && c.kind.memory().is_none() {
-            c.trust = trust.of_cause(c.kind, account.steps.len());
+            c.trust = trust.of_cause(c, account.steps.len());
         }
         if matches!(c.trust, Trust::AtMost(_)) {
             c.certainty = CauseCertainty::AtMost;

@@ -3,15 +3,17 @@
 use crate::api::Options;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
+use crate::job::replay::ReplayedJob;
 use crate::stragglers::{
-    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, main_cause, place,
-    reasons, when,
+    Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, because, cannot_tell, judged,
+    main_cause, place, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
@@ -45,6 +47,21 @@ pub(crate) struct LateFacts<'a> {
     /// The cause of most of the excess.
     pub(crate) main: Option<DelayCause>,
     pub(crate) ranks: &'a [u32],
+    pub(crate) clocks: &'a JobClocks,
+}
+
+/// What is told of late ranks.
+#[derive(Debug, Default)]
+pub(crate) struct LateWords {
+    /// Behind the sentence that says who is late.
+    pub(crate) detail: String,
+    /// If not empty, the sentence itself; who is late then stands behind it.
+    pub(crate) instead: String,
+    /// What is seen beside that.
+    pub(crate) beside: String,
+    pub(crate) action: String,
+    /// Before what the delays show.
+    pub(crate) evidence: Vec<Evidence>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -64,6 +81,16 @@ pub(crate) struct LateRanks {
 }
 
 impl LateRanks {
+    fn push(&mut self, late: LateRank, s: &Straggler) {
+        for (key, parts) in &s.steps {
+            for part in parts {
+                self.places.entry((*part, *key)).or_insert(late.index);
+                self.parts.entry(*part).or_insert(late.index);
+            }
+        }
+        self.stragglers.push(late);
+    }
+
     /// Whether a part is late in a step (without a step: in any) because its experts get more tokens.
     pub(crate) fn is_by_tokens(&self, part: u32, step: Option<StepKey>) -> bool {
         self.by_tokens.contains(&(part, step))
@@ -81,7 +108,7 @@ impl LateRanks {
 /// Share of a step by which a rank must be late for the verdict to say that this may be chance, percent.
 const UNPROVEN_PCT: f64 = 5.0;
 
-pub fn find(job: &Job, options: &Options) -> LateRanks {
+pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRanks {
     let mut out = LateRanks::default();
     if job.parts.len() < 2 {
         return out;
@@ -105,27 +132,53 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
         let share = percent(s.gain, judged.length.time).unwrap_or(0.0);
         let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
         if is_seldom || !s.behind.is_empty() {
-            out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, s, judged, why)));
+            out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, s, (judged, why, clocks))));
             continue;
         }
-        let index = out.stragglers.len();
-        for (key, parts) in &s.steps {
-            for part in parts {
-                out.places.entry((*part, *key)).or_insert(index);
-                out.parts.entry(*part).or_insert(index);
-            }
+        out.push(late_rank(job, out.stragglers.len(), s, (judged, why, clocks)), s);
+    }
+    if let Some(s) = slower(job, clocks, &out, judged) {
+        let late = late_rank(job, out.stragglers.len(), &s, (judged, why, clocks));
+        if late.kind == CauseKind::Throttled {
+            out.push(late, &s);
         }
-        out.stragglers.push(late_rank(job, index, s, judged, why));
     }
     out
+}
+
+/// The ranks with a lower clock that no test of lateness names, because they lose less than such a test can
+/// tell from chance: here the clocks tell it.
+fn slower(job: &Job, clocks: &JobClocks, found: &LateRanks, judged: &Judgement) -> Option<Straggler> {
+    let is_named =
+        |part: u32| found.stragglers.iter().any(|s| s.ranks.contains(&job.parts[part as usize].rank));
+    let mut steps: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
+    for s in clocks.slower.iter().filter(|s| !is_named(s.place.0)) {
+        for key in s.steps.iter().filter(|key| judged.length.keys.contains(key)) {
+            steps.entry(*key).or_default().push(s.place.0);
+        }
+    }
+    let parts: BTreeSet<u32> = steps.values().flatten().copied().collect();
+    let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable())?;
+    let is_slower = |part: u32, step: Option<StepKey>| {
+        step.is_some_and(|k| steps.get(&k).is_some_and(|s| s.contains(&part)))
+    };
+    let gain = replayed.gain_of(is_slower, &judged.length.keys);
+    (gain > 0).then(|| Straggler {
+        pattern: if parts.len() == 1 { Pattern::Persistent } else { Pattern::Together },
+        parts: parts.into_iter().collect(),
+        steps: steps.into_iter().collect(),
+        gain,
+        excess: 0,
+        behind: Vec::new(),
+        evidence: NoChance::LowerClock,
+    })
 }
 
 fn late_rank(
     job: &Job,
     index: usize,
     s: &Straggler,
-    judged: &Judgement,
-    why: &[StepDifferences],
+    (judged, why, clocks): (&Judgement, &[StepDifferences], &JobClocks),
 ) -> LateRank {
     let steps = judged.steps.len();
     // If another rank is late each time, none of them is the reason.
@@ -149,10 +202,10 @@ fn late_rank(
         Pattern::Together => format!("{who} {is} late together {when}"),
         _ => format!("{who} {is} late {when}"),
     };
-    let facts = LateFacts { job, straggler: s, main, ranks: &ranks };
+    let facts = LateFacts { job, straggler: s, main, ranks: &ranks, clocks };
     let found = CauseKind::all_late().rev().find_map(|(kind, rule)| Some((kind, (rule.words)(&facts)?)));
-    let (kind, (detail, action)) = found.unwrap_or((CauseKind::NotExplained, Default::default()));
-    sentence.push_str(&detail);
+    let (kind, words) = found.unwrap_or((CauseKind::NotExplained, LateWords::default()));
+    sentence.push_str(&words.detail);
     let is_known = total > 0 && s.pattern != Pattern::Rotating;
     let why = is_known.then(|| because(job, s, &causes, total)).flatten();
     let mut why = why.map_or(String::new(), |why| capital(&why));
@@ -168,25 +221,32 @@ fn late_rank(
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
     let filter = of_ranks(&ranks);
-    let evidence = vec![
-        Evidence {
-            table: "straggler_delays",
-            filter: filter.clone(),
-            words: format!("works {} a step longer than the typical rank", fmt_ns(total / late)),
-        },
-        Evidence {
-            table: "straggler_causes",
-            filter: if key.is_empty() { filter } else { format!("{filter} AND cause = '{key}'") },
-            words: format!("largest part: {}", key.replace('_', " ")),
-        },
-    ];
+    let delay = Evidence {
+        table: "straggler_delays",
+        filter: filter.clone(),
+        words: format!("works {} a step longer than the typical rank", fmt_ns(total / late)),
+    };
+    let part = Evidence {
+        table: "straggler_causes",
+        filter: if key.is_empty() { filter } else { format!("{filter} AND cause = '{key}'") },
+        words: format!("largest part: {}", key.replace('_', " ")),
+    };
+    let of_delays = (s.evidence != NoChance::LowerClock).then_some([delay, part]);
+    let evidence = words.evidence.into_iter().chain(of_delays.into_iter().flatten()).collect();
+    if !words.instead.is_empty() {
+        let subject = if ranks.len() == 1 { "It is" } else { "They are" };
+        let when = sentence.split_once(" late ").map_or("", |(_, when)| when);
+        let beside = if words.beside.is_empty() { String::new() } else { format!(", {}", words.beside) };
+        why = format!("{subject} late {when}{beside}");
+        sentence = words.instead;
+    }
     LateRank {
         index,
         kind,
         host_kinds: host_kinds(main),
         is_open: main == Some(DelayCause::ExpertTime),
         key,
-        words: CauseWords::new(sentence, why, action),
+        words: CauseWords::new(sentence, why, words.action),
         place: if is_known { place(job, s, &causes) } else { String::new() },
         ranks,
         steps,

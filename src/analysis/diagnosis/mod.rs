@@ -10,6 +10,7 @@ mod cause;
 mod cause_words;
 mod causes;
 mod certainty;
+mod clocks;
 mod collected;
 mod communication;
 mod compute;
@@ -56,6 +57,7 @@ pub use certainty::CauseCertainty;
 pub use tables::{FindingEvidence, FindingRow, Findings, TimeAccount, VerdictTable};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
+use crate::diagnosis::clocks::{DeviceClocks, StepClocks};
 use crate::diagnosis::compute::compute_kernels;
 use crate::diagnosis::diagnose::diagnose;
 use crate::diagnosis::host::HostSide;
@@ -71,6 +73,7 @@ use crate::diagnosis::threat::MemoryThreats;
 use crate::diagnosis::timeline::{OwnedIdle, TimelineTable, TimelineWaits, waits};
 use crate::job::Job;
 use crate::recording::capability::Capability;
+use hta_trace::hardware_counters::RecordedCounters;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 
@@ -104,6 +107,8 @@ impl Analysis for DiagnosisOf {
                 KernelRepairs::SPEC,
                 MemoryThreats::SPEC,
                 HostOperators::SPEC,
+                DeviceClocks::SPEC,
+                StepClocks::SPEC,
             ],
             takes: &AcrossOption::ALL,
             is_long: true,
@@ -121,6 +126,8 @@ impl Analysis for DiagnosisOf {
         let (mut lost, mut times) = (LostTime::default(), LostHostTime::default());
         let (mut mix, mut repairs) = (KernelMix::default(), KernelRepairs::default());
         let facts = KernelFacts::new(trace, options);
+        let counters = RecordedCounters::new(&trace.columns.counter_samples, |id| trace.text(id));
+        let (mut clocks, mut step_clocks) = (DeviceClocks::default(), StepClocks::default());
         let mut timeline = TimelineTable::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
@@ -141,6 +148,7 @@ impl Analysis for DiagnosisOf {
                 let kernels = compute_kernels(trace, work);
                 kernel_mix::push(&mut mix, trace, work, &kernels, &windows);
                 kernel_repairs::push(&mut repairs, &facts, work, &kernels, &windows);
+                clocks::push((&mut clocks, &mut step_clocks), trace, &counters, work, &kernels, &windows);
             }
         }
         if options.wants(TimelineTable::SPEC) {
@@ -151,7 +159,8 @@ impl Analysis for DiagnosisOf {
         let operators = host_operators::of_rank(trace);
         let made =
             [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
-        let tables = made.into_iter().chain([pauses::table(trace, &host.pauses)]).collect();
+        let clocks = [clocks.finish(), step_clocks.finish()];
+        let tables = made.into_iter().chain([pauses::table(trace, &host.pauses)]).chain(clocks).collect();
         let reason = trace.without_devices();
         Partial { rank: trace.rank, tables, reason }
     }

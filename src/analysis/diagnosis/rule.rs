@@ -12,9 +12,10 @@ use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::host::{HostOwners, HostSide, TakeMoment};
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
-use crate::diagnosis::late::{LateFacts, LateRanks};
+use crate::diagnosis::late::{LateFacts, LateRanks, LateWords};
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::mix_words::MixWords;
+use crate::diagnosis::owners::OPEN_PCT;
 use crate::diagnosis::threat::{MemoryFacts, Threat};
 use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::host_activity::HostActivity;
@@ -40,6 +41,8 @@ pub(crate) struct CauseRule {
     pub(crate) is_fact: bool,
     /// Whether it is the price of how the job is built, unless a replay knows what is slow.
     pub(crate) is_price: bool,
+    /// Smallest gain, or share of owned time, from which on it is a finding and told, percent.
+    pub(crate) open_pct: f64,
     pub(crate) family: CauseFamily,
     /// When it holds, and (next field) which time it owns, for the page of `hta explain`.
     pub(crate) evidence: &'static str,
@@ -59,6 +62,7 @@ impl CauseRule {
         must_last: false,
         is_fact: false,
         is_price: false,
+        open_pct: OPEN_PCT,
         family: CauseFamily::NoOwner,
         evidence: "",
         owns: "",
@@ -102,9 +106,10 @@ pub(crate) enum CauseFamily {
 
 /// Of the causes of this family the last one that holds is that of a late rank.
 pub(crate) struct LateRule {
-    /// What follows in the sentence when a rank is late, and what to do; `None` if the rank is not late for
-    /// this cause.
-    pub(crate) words: fn(&LateFacts) -> Option<(String, String)>,
+    /// What is told of a late rank; `None` if it is not late for this cause.
+    pub(crate) words: fn(&LateFacts) -> Option<LateWords>,
+    /// The same trouble on all ranks at once, so that none of them is late.
+    pub(crate) of_all: fn(&Context) -> Option<Cause>,
 }
 
 /// Where lost time comes from.

@@ -1,6 +1,6 @@
 //! How far findings can be trusted, and what else of the recording words depend on.
 
-use crate::diagnosis::CauseKind;
+use crate::diagnosis::cause::Cause;
 use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::Recording;
@@ -105,12 +105,11 @@ impl RecordingTrust {
     }
 
     /// The grade of a cause in a job of so many steps.
-    pub(crate) fn of_cause(&self, kind: CauseKind, steps: usize) -> Trust {
-        let rule = kind.rule();
-        match self.recording.worst(rule.needs) {
+    pub(crate) fn of_cause(&self, cause: &Cause, steps: usize) -> Trust {
+        match self.recording.worst(cause.needs) {
             Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),
             Some(l) => Trust::AtMost(l.sentence.clone()),
-            None if rule.must_last && steps == 1 => {
+            None if cause.kind.rule().must_last && steps == 1 => {
                 Trust::AtMost("one step: cannot tell whether it lasts".to_string())
             }
             None => Trust::Ok,

@@ -21,6 +21,7 @@ pub use judge_round::{DEVIATIONS, SIGMA_OF_MAD};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
 pub use report::{cannot_tell, when};
+pub(crate) use straggler::NoChance;
 pub use straggler::{Judgement, Pattern, Straggler};
 pub(crate) use why::main_cause;
 pub use why::{StepDifferences, reasons};

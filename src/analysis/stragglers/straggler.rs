@@ -36,6 +36,8 @@ pub(crate) enum NoChance {
     Ahead,
     /// It stands out from all other ranks and steps.
     StandsOut,
+    /// The clock of its device is lower than that of the others.
+    LowerClock,
 }
 
 impl NoChance {
@@ -44,6 +46,7 @@ impl NoChance {
             NoChance::Permutation(_) => "permutation",
             NoChance::Ahead => "ahead_in_every_step",
             NoChance::StandsOut => "stands_out",
+            NoChance::LowerClock => "lower_clock",
         }
     }
 

@@ -1,6 +1,6 @@
 //! `imbalance`: a rank has more compute than the others in the same steps.
 
-use crate::diagnosis::late::LateFacts;
+use crate::diagnosis::late::{LateFacts, LateWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
 use crate::job::cause::DelayCause;
 use crate::job::delay::{StepKey, step_of};
@@ -14,22 +14,23 @@ pub(super) const RULE: CauseRule = CauseRule {
     evidence: "the same, by more compute",
     owns: "S",
     shown_by: "tests/it/analyses/diagnosis.rs",
-    family: CauseFamily::Late(LateRule { words }),
+    family: CauseFamily::Late(LateRule { words, of_all: |_| None }),
     ..CauseRule::LATE
 };
 
-fn words(late: &LateFacts) -> Option<(String, String)> {
+fn words(late: &LateFacts) -> Option<LateWords> {
     use DelayCause::{MoreTokens, OtherKernels, SlowKernel};
     let is_compute = matches!(late.main, Some(SlowKernel | OtherKernels | MoreTokens));
     if let Some(ratio) = is_compute.then(|| excess_of_tokens(late.job, late.straggler)).flatten() {
-        return Some((
-            format!(", with {ratio:.2} times the mean data in all_to_all (a hot expert)"),
-            "balance the tokens of the experts: load-balancing loss, capacity, placement".to_string(),
-        ));
+        return Some(LateWords {
+            detail: format!(", with {ratio:.2} times the mean data in all_to_all (a hot expert)"),
+            action: "balance the tokens of the experts: load-balancing loss, capacity, placement".to_string(),
+            ..LateWords::default()
+        });
     }
     let has_more = matches!(late.main, Some(OtherKernels | MoreTokens));
-    let action = "balance the work: sequence lengths, experts, embedding tables, stages";
-    has_more.then(|| (String::new(), action.to_string()))
+    let action = "balance the work: sequence lengths, experts, embedding tables, stages".to_string();
+    has_more.then(|| LateWords { action, ..LateWords::default() })
 }
 
 /// How many times as much data as the mean rank a late rank has in some all-to-all of each of its steps, if

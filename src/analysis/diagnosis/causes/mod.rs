@@ -34,6 +34,7 @@ mod pipeline_bubble;
 mod role_wait;
 mod step_outlier;
 mod straggler;
+mod throttled;
 mod transfer_bandwidth;
 mod transfer_bare;
 mod transfer_queued;
@@ -61,6 +62,7 @@ macro_rules! causes {
 causes! {
     Straggler straggler,
     Imbalance imbalance,
+    Throttled throttled,
     RoleWait role_wait,
     DataLoader data_loader,
     HostAlloc host_alloc,

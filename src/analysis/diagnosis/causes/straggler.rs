@@ -1,6 +1,6 @@
 //! `straggler`: a rank works longer than the others in the same steps and makes them wait.
 
-use crate::diagnosis::late::LateFacts;
+use crate::diagnosis::late::{LateFacts, LateWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
 use crate::job::cause::DelayCause;
 
@@ -10,7 +10,10 @@ pub(super) const RULE: CauseRule = CauseRule {
     evidence: "the test of `hta explain stragglers`",
     owns: "S, own excess",
     shown_by: "data/samples/gpu_ddp8",
-    family: CauseFamily::Late(LateRule { words: |late| Some((String::new(), action(late))) }),
+    family: CauseFamily::Late(LateRule {
+        words: |late| Some(LateWords { action: action(late), ..LateWords::default() }),
+        of_all: |_| None,
+    }),
     ..CauseRule::LATE
 };
 

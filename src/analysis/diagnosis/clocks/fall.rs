@@ -1,0 +1,218 @@
+//! When the clock of one device falls while it works.
+//!
+//! ```text
+//!   far      v < 95 % of the clock that 95 % of the busy time do not exceed, for 10 % of the busy time
+//!   steady   before a moment and after it the middle clocks differ by 2.5 %, and nearly all of the time is on
+//!            its side of the mean of both, so that noise of single samples is no fall
+//! ```
+
+use crate::diagnosis::clocks::held::{HeldValue, middle, quantile, time_of};
+use hta_base::units::{Ns, Span};
+use hta_trace::interval::Union;
+
+/// Fewest samples in busy time. One sample says nothing.
+const SAMPLES: usize = 10;
+/// The clock that a device could have: what this share of its busy time does not exceed, percent.
+const TOP_PCT: u8 = 95;
+/// A clock below this share of it is far below, percent.
+const FAR_PCT: i128 = 95;
+/// Smallest share of busy time with a low clock, percent.
+const LOW_PCT: i128 = 10;
+/// Fewest samples on each side of a steady fall.
+const SIDE_SAMPLES: usize = 5;
+/// Smallest steady fall, thousandths: below the 3 % that are worth a word, and above what middle values of
+/// several noisy samples differ by.
+const STEADY_MILLE: i128 = 25;
+/// Share of the time before and after a steady fall that is on its own side, percent.
+const SIDE_PCT: i128 = 80;
+
+/// The clock of a device is lower during a part of its busy time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClockFall {
+    /// The clock that the device could have, Hz.
+    pub(super) top: i64,
+    /// Where it is lower, in order of time.
+    pub(super) low: Vec<HeldValue>,
+    /// Where it is not.
+    pub(super) high: Vec<HeldValue>,
+    /// Whether the fall is small, so that only kernels which take longer show it.
+    pub(super) is_small: bool,
+}
+
+impl ClockFall {
+    /// The fall among the clocks of `busy` ns; the far one before a steady one.
+    pub(super) fn find(clocks: &[HeldValue], busy: Ns) -> Option<Self> {
+        if clocks.len() < SAMPLES {
+            return None;
+        }
+        let top = quantile(clocks, TOP_PCT).filter(|top| *top > 0)?;
+        let is_far = |h: &HeldValue| i128::from(h.value) * 100 < i128::from(top) * FAR_PCT;
+        let far = Self::split(clocks, top, false, is_far);
+        if far.is_long(busy) {
+            return Some(far);
+        }
+        let (at, limit) = steady(clocks)?;
+        let since = clocks.get(at)?.cell.start;
+        let is_low = |h: &HeldValue| h.cell.start >= since && h.value < limit;
+        Some(Self::split(clocks, top, true, is_low)).filter(|fall| fall.is_long(busy))
+    }
+
+    fn split(clocks: &[HeldValue], top: i64, is_small: bool, is_low: impl Fn(&HeldValue) -> bool) -> Self {
+        let (low, high) = clocks.iter().partition(|h| is_low(h));
+        Self { top, low, high, is_small }
+    }
+
+    fn is_long(&self, busy: Ns) -> bool {
+        let low = i128::from(time_of(&self.low));
+        low > 0 && low * 100 >= i128::from(busy) * LOW_PCT
+    }
+
+    /// How much shorter work would be at the top clock, at most, ns.
+    pub(super) fn bound(&self, work: &Union) -> Ns {
+        self.low.iter().map(|h| shorter(work.len_in(h.cell), h.value, self.top)).sum()
+    }
+
+    /// When it begins, ns.
+    pub(super) fn since(&self) -> Option<Ns> {
+        Some(self.low.first()?.cell.start)
+    }
+
+    /// The time of the low and of the other clocks.
+    pub(super) fn spans(&self) -> [Union; 2] {
+        let of = |held: &[HeldValue]| Union::new(held.iter().map(|h| h.cell).collect::<Vec<Span>>());
+        [of(&self.low), of(&self.high)]
+    }
+}
+
+/// How much shorter a time at a clock would be at the top clock, ns.
+fn shorter(time: Ns, clock: i64, top: i64) -> Ns {
+    (i128::from(time) * i128::from(top.saturating_sub(clock)) / i128::from(top.max(1))) as Ns
+}
+
+/// The first value after a steady fall, and the mean of the middle clocks before and after it.
+fn steady(clocks: &[HeldValue]) -> Option<(usize, i64)> {
+    let weighted = |h: &HeldValue| (h.value as f64 * h.time as f64, h.time as f64);
+    let (all, whole) = clocks.iter().map(weighted).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    // The cut with the most variance between its sides.
+    let (mut sum, mut time) = (0.0, 0.0);
+    let mut best: Option<(f64, usize)> = None;
+    for (i, h) in clocks.iter().enumerate() {
+        let is_inside = i >= SIDE_SAMPLES && i + SIDE_SAMPLES <= clocks.len();
+        if is_inside && time > 0.0 && time < whole {
+            let apart = sum / time - (all - sum) / (whole - time);
+            let between = apart * apart * time * (whole - time);
+            if apart > 0.0 && best.is_none_or(|(most, _)| between > most) {
+                best = Some((between, i));
+            }
+        }
+        let of = weighted(h);
+        (sum, time) = (sum + of.0, time + of.1);
+    }
+    let (before, after) = clocks.split_at_checked(best?.1)?;
+    let (high, low) = (middle(before)?, middle(after)?);
+    let limit = low + (high - low) / 2;
+    let is_steady = (i128::from(high) - i128::from(low)) * 1000 >= i128::from(high) * STEADY_MILLE;
+    let is_on_side = |side: &[HeldValue], is_low: bool| {
+        let own = time_of(side.iter().filter(|h| (h.value < limit) == is_low));
+        i128::from(own) * 100 >= i128::from(time_of(side)) * SIDE_PCT
+    };
+    (is_steady && is_on_side(before, false) && is_on_side(after, true)).then_some((before.len(), limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MHZ: i64 = 1_000_000;
+
+    /// Samples of 100 ns each, in which the device works all the time.
+    fn clocks(megahertz: &[i64]) -> Vec<HeldValue> {
+        let cell = |i: usize| Span::new(100 * i as Ns, 100 * (i as Ns + 1));
+        megahertz
+            .iter()
+            .enumerate()
+            .map(|(i, v)| HeldValue { cell: cell(i), value: v * MHZ, time: 100 })
+            .collect()
+    }
+
+    fn find(megahertz: &[i64]) -> Option<ClockFall> {
+        ClockFall::find(&clocks(megahertz), 100 * megahertz.len() as Ns)
+    }
+
+    /// The trace that four writers recorded alike (`torch215/twin`): clocks every 100 us, and 27 kernels, copies
+    /// and sets a step of which this has the times.
+    #[test]
+    fn the_fall_of_the_recorded_twin() {
+        let starts = [
+            (10_000, 2_000),
+            (33_000, 9_000),
+            (63_000, 12_000),
+            (93_000, 7_000),
+            (123_000, 15_000),
+            (156_000, 1_000),
+            (230_000, 11_000),
+            (250_000, 13_000),
+            (270_000, 17_000),
+            (290_000, 19_000),
+        ];
+        // What each kernel takes longer in the three steps.
+        let longer = [0, 0, 1, 3, 7, 0, 0, 0, 0, 0]
+            .map(|first| if first == 0 { [0, 0, 0] } else { [first, first + 11, first + 22] });
+        let mut busy = Vec::new();
+        for step in 0..3usize {
+            for (i, (start, len)) in starts.iter().enumerate() {
+                let sgemm =
+                    (1..=4).contains(&i).then(|| if i == 1 { 11 * step as i64 } else { longer[i][step] });
+                let other = if (6..=9).contains(&i) { step as i64 } else { 0 };
+                let start = start + 400_000 * step as i64;
+                busy.push(Span::new(start, start + len + sgemm.unwrap_or(other)));
+            }
+        }
+        let busy = Union::new(busy);
+        assert_eq!(busy.len(), 318_177);
+        let at = |i: i64| if i <= 0 { 0 } else { (100_000 * i - 50_000).min(1_200_000) };
+        let cell = |i: i64| Span::new(at(i), if i == 12 { 1_200_000 } else { at(i + 1) });
+        let held: Vec<HeldValue> = (0..13)
+            .map(|i| {
+                let value = if i < 7 { 1_980 * MHZ } else { 1_410 * MHZ };
+                HeldValue { cell: cell(i), value, time: busy.len_in(cell(i)) }
+            })
+            .filter(|h| h.time > 0)
+            .collect();
+        let fall = ClockFall::find(&held, busy.len()).unwrap();
+        assert_eq!((fall.top, time_of(&fall.low), fall.bound(&busy)), (1_980 * MHZ, 155_110, 44_651));
+        assert_eq!((fall.is_small, fall.since()), (false, Some(650_000)));
+    }
+
+    #[test]
+    fn a_far_fall_lasts_for_a_tenth_of_the_busy_time() {
+        let of = |low: usize| {
+            let mut all = vec![2_000; 20 - low];
+            all.extend(vec![1_899; low]);
+            find(&all).map(|fall| (fall.is_small, time_of(&fall.low)))
+        };
+        assert_eq!([of(1), of(2), of(19)], [None, Some((false, 200)), None]);
+        // Just not below 95 %: one sample in twenty of 2,000 is no fall, and ten of them a steady one.
+        let near: Vec<i64> = [vec![2_000; 10], vec![1_900; 10]].concat();
+        assert_eq!(find(&near).map(|fall| (fall.is_small, time_of(&fall.low))), Some((true, 1_000)));
+    }
+
+    #[test]
+    fn few_samples_say_nothing() {
+        assert_eq!(find(&[2_000, 2_000, 2_000, 2_000, 1_000, 1_000, 1_000, 1_000, 1_000]), None);
+        assert!(find(&[2_000, 2_000, 2_000, 2_000, 2_000, 1_000, 1_000, 1_000, 1_000, 1_000]).is_some());
+    }
+
+    #[test]
+    fn noise_and_small_falls_are_told_apart() {
+        // Up and down by 2 % in turn is not steady; neither is a fall of 2 %, nor a clock that rises.
+        let noise: Vec<i64> = (0..40).map(|i| if i % 2 == 0 { 1_980 } else { 1_940 }).collect();
+        let small = [vec![1_980; 20], vec![1_941; 20]].concat();
+        let rise = [vec![1_900; 20], vec![1_980; 20]].concat();
+        assert_eq!([find(&noise), find(&small), find(&rise)], [None, None, None]);
+        let fall = find(&[vec![1_980; 20], vec![1_920; 20]].concat()).unwrap();
+        assert_eq!((fall.is_small, fall.since(), fall.low.len()), (true, Some(2_000), 20));
+        // 2,000 ns at 60 of 1,980.
+        assert_eq!(fall.bound(&Union::new([Span::new(0, 4_000)])), 20 * (100 * 60 / 1_980));
+    }
+}

@@ -1,0 +1,88 @@
+//! Values of a counter, with the time for which each holds.
+
+use hta_base::units::{Ns, Span};
+use hta_trace::hardware_counters::RecordedCounter;
+use hta_trace::interval::Union;
+
+/// A value that holds for a part of the time in which a device works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeldValue {
+    pub(super) cell: Span,
+    /// In millionths of the unit of the counter.
+    pub(super) value: i64,
+    /// The part of the cell that counts, ns.
+    pub(super) time: Ns,
+}
+
+/// The values while a device works, in order, of samples that were taken then. A device lowers its clock while
+/// it idles, so that a sample from such a moment says nothing about the work beside it.
+pub(super) fn held_while(counter: &RecordedCounter, busy: &Union) -> Vec<HeldValue> {
+    let is_inside = |ts: Ns| busy.len_in(Span::new(ts, ts.saturating_add(1))) == 1;
+    let cells = counter.samples.iter().zip(&counter.cells).filter(|((ts, _), _)| is_inside(*ts));
+    let held = cells.filter_map(|(_, cell)| {
+        let value = i64::try_from(cell.millionths?).ok()?;
+        Some(HeldValue { cell: cell.span, value, time: busy.len_in(cell.span) })
+    });
+    held.filter(|h| h.time > 0).collect()
+}
+
+/// Of values in order those that hold in a set of time.
+pub(super) fn within(held: &[HeldValue], set: &Union) -> Vec<HeldValue> {
+    let (Some(first), Some(last)) = (set.spans().first(), set.spans().last()) else { return Vec::new() };
+    let from = held.partition_point(|h| h.cell.end <= first.start);
+    let inside = held.iter().skip(from).take_while(|h| h.cell.start < last.end);
+    inside.map(|h| HeldValue { time: set.len_in(h.cell), ..*h }).filter(|h| h.time > 0).collect()
+}
+
+/// Time of all values together, ns.
+pub(super) fn time_of<'a>(held: impl IntoIterator<Item = &'a HeldValue>) -> Ns {
+    held.into_iter().map(|h| h.time).sum()
+}
+
+/// The smallest value that holds, with all below it, for so many percent of the time.
+pub(super) fn quantile<'a>(held: impl IntoIterator<Item = &'a HeldValue>, percent: u8) -> Option<i64> {
+    let mut sorted: Vec<(i64, Ns)> = held.into_iter().map(|h| (h.value, h.time)).collect();
+    sorted.sort_unstable();
+    let all: i128 = sorted.iter().map(|(_, time)| i128::from(*time)).sum();
+    let mut below = 0i128;
+    let is_reached = |(_, time): &&(i64, Ns)| {
+        below += i128::from(*time);
+        below * 100 >= all * i128::from(percent)
+    };
+    sorted.iter().find(is_reached).map(|(value, _)| *value)
+}
+
+/// The middle value by time: the lower one of two.
+pub(super) fn middle<'a>(held: impl IntoIterator<Item = &'a HeldValue>) -> Option<i64> {
+    quantile(held, 50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn held(values: &[(i64, Ns)]) -> Vec<HeldValue> {
+        values
+            .iter()
+            .map(|(value, time)| HeldValue { cell: Span::new(0, *time), value: *value, time: *time })
+            .collect()
+    }
+
+    #[test]
+    fn values_weigh_by_their_time() {
+        let of = held(&[(30, 5), (10, 94), (20, 1)]);
+        assert_eq!([quantile(&of, 94), quantile(&of, 95), quantile(&of, 96)], [Some(10), Some(20), Some(30)]);
+        assert_eq!([middle(&held(&[(1, 5), (2, 5)])), middle(&[])], [Some(1), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_those_of_every_ns(values in prop::collection::vec((0i64..9, 1i64..9), 1..9), percent in 1u8..=100) {
+            let mut each: Vec<i64> = values.iter().flat_map(|(v, n)| vec![*v; *n as usize]).collect();
+            each.sort_unstable();
+            let at = (each.len() * usize::from(percent)).div_ceil(100) - 1;
+            prop_assert_eq!(quantile(&held(&values), percent), Some(each[at]));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The clocks of the devices of one rank.
+
+use crate::diagnosis::clocks::fall::ClockFall;
+use crate::diagnosis::clocks::held::{HeldValue, held_while, middle, quantile, time_of, within};
+use crate::diagnosis::clocks::kernel_lengths::KernelLengths;
+use crate::diagnosis::clocks::reason::{HOT_WITHIN, PLATEAU_PCT};
+use crate::diagnosis::clocks::tables::{DeviceClockRow, DeviceClocks, StepClockRow, StepClocks};
+use crate::diagnosis::compute::ComputeKernel;
+use hta_base::units::{Ns, Span};
+use hta_trace::device::DeviceWork;
+use hta_trace::hardware_counters::{HardwareCounter, RecordedCounters};
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::Window;
+
+/// Share of the busy time of a step in which its clock must be known, percent.
+const KNOWN_PCT: i128 = 50;
+
+/// Power and temperature of a device while it works.
+struct WorkingState {
+    power: Vec<HeldValue>,
+    temperature: Vec<HeldValue>,
+    top_power: Option<i64>,
+    top_temperature: Option<i64>,
+}
+
+/// Power and temperature in a set of time.
+struct StateOf {
+    /// Middle power, and temperature.
+    middles: [Option<i64>; 2],
+    /// Time with a known power, of that at the plateau; the same of the temperature near its highest, ns.
+    times: [Ns; 4],
+}
+
+impl WorkingState {
+    fn new(counters: &RecordedCounters, device: i64, busy: &Union) -> Self {
+        let held = |kind| counters.of(device, kind).map_or(Vec::new(), |c| held_while(c, busy));
+        let (power, temperature) = (held(HardwareCounter::Power), held(HardwareCounter::Temperature));
+        let (top_power, top_temperature) = (quantile(&power, 99), quantile(&temperature, 100));
+        Self { power, temperature, top_power, top_temperature }
+    }
+
+    fn within(&self, set: &Union) -> StateOf {
+        let (power, temperature) = (within(&self.power, set), within(&self.temperature, set));
+        let at_plateau = |h: &&HeldValue| {
+            self.top_power.is_some_and(|top| i128::from(h.value) * 100 >= i128::from(top) * PLATEAU_PCT)
+        };
+        let is_hot = |h: &&HeldValue| {
+            self.top_temperature.is_some_and(|top| h.value >= top.saturating_sub(HOT_WITHIN))
+        };
+        StateOf {
+            middles: [middle(&power), middle(&temperature)],
+            times: [
+                time_of(&power),
+                time_of(power.iter().filter(at_plateau)),
+                time_of(&temperature),
+                time_of(temperature.iter().filter(is_hot)),
+            ],
+        }
+    }
+}
+
+/// Adds the clocks of a device. While metrics of performance are sampled, the profiler holds the clocks of the
+/// device, so that they say nothing.
+pub(crate) fn push(
+    (devices, steps): (&mut DeviceClocks, &mut StepClocks),
+    trace: &RankTrace,
+    counters: &RecordedCounters,
+    work: &DeviceWork,
+    kernels: &[ComputeKernel],
+    windows: &[Window],
+) {
+    let Some(device) = work.device.filter(|_| counters.pm_sampling.is_empty()) else { return };
+    let Some(clock) = counters.of(device, HardwareCounter::SmClock) else { return };
+    let busy = &work.timeline.busy();
+    let clocks = held_while(clock, busy);
+    let fall = ClockFall::find(&clocks, busy.len());
+    let lengths = fall.as_ref().map(|fall| KernelLengths::new(trace, kernels, fall));
+    let state = WorkingState::new(counters, device, busy);
+    let low = fall.as_ref().map(|fall| fall.spans().map(|spans| spans.and(busy)));
+    let of_low = low.as_ref().map(|[low, high]| (state.within(low), state.within(high)));
+    let shown = lengths.as_ref().and_then(|l| l.shown);
+    let times = of_low.as_ref().map_or([0; 4], |(low, _)| low.times);
+    devices.push(DeviceClockRow {
+        rank: trace.rank,
+        device: work.device,
+        model: trace.device_properties(work.device).map(|d| d.name.as_str()).filter(|name| !name.is_empty()),
+        top_power: state.top_power,
+        top_temperature: state.top_temperature,
+        busy_ns: busy.len(),
+        low_ns: fall.as_ref().map_or(0, |f| time_of(&f.low)),
+        is_small: fall.as_ref().is_some_and(|f| f.is_small),
+        since_ns: fall.as_ref().and_then(|f| Some(f.since()? - work.capture.start)),
+        high_clock: fall.as_ref().and_then(|f| middle(&f.high)),
+        low_clock: fall.as_ref().and_then(|f| middle(&f.low)),
+        kernels: lengths.as_ref().map_or("", |l| l.say.name()),
+        kernel: shown.map_or("", |(name, _)| trace.text(name)),
+        kernel_high_ns: shown.map_or(0, |(_, [high, _])| high),
+        kernel_low_ns: shown.map_or(0, |(_, [_, low])| low),
+        power_ns: times[0],
+        plateau_ns: times[1],
+        temperature_ns: times[2],
+        hot_ns: times[3],
+        low_temperature: of_low.as_ref().and_then(|(low, _)| low.middles[1]),
+        high_temperature: of_low.as_ref().and_then(|(_, high)| high.middles[1]),
+    });
+    for w in windows {
+        let inside = Union::new(w.parts.iter().flat_map(|part| busy.parts_in(*part)).collect::<Vec<Span>>());
+        let of = within(&clocks, &inside);
+        let is_known = i128::from(time_of(&of)) * 100 >= i128::from(inside.len()) * KNOWN_PCT;
+        let at = state.within(&inside);
+        let (mut low_ns, mut saved_ns) = (0, 0);
+        if let (Some(fall), Some(lengths), Some([low, _])) = (&fall, &lengths, &low) {
+            low_ns = low.and(&inside).len();
+            saved_ns = fall.bound(&lengths.bound.and(&inside));
+        }
+        steps.push(StepClockRow {
+            rank: trace.rank,
+            device: work.device,
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            busy_ns: inside.len(),
+            low_ns,
+            saved_ns,
+            clock: middle(&of).filter(|_| is_known),
+            power: at.middles[0],
+            temperature: at.middles[1],
+            power_ns: at.times[0],
+            plateau_ns: at.times[1],
+            temperature_ns: at.times[2],
+            hot_ns: at.times[3],
+        });
+    }
+}
