@@ -33,7 +33,7 @@ PLANTS = {"rank_power": 8, "rank_thermal": 8, "all_power": 8, "all_thermal": 8, 
 CONTROLS = ["equal", "idle", "one_sample", "sampled", "normal_clock", "derived", "memory_bound", "models"]
 KINDS = PLANTS | dict.fromkeys(CONTROLS, 6)
 MOST_MHZ, MODELS = 1980, {"NVIDIA H100 80GB HBM3": 1980, "NVIDIA H100 PCIe": 1755}
-TDP, WARM, HOT = 700.0, 66.0, 88.0
+TDP, HOT = 700.0, 88.0
 
 
 @dataclasses.dataclass
@@ -51,6 +51,12 @@ class Clocks:
     slow: tuple = ()
     slower: float = 0.0
     models: tuple = ()
+    noise_mhz: float = 6.0
+    unit_mhz: int = 15
+    # The temperature of a device that is not hot, C, and by how much it varies.
+    warm: tuple = (66, 6)
+    # Share of the highest power before the clock falls.
+    power: tuple = (0.80, 0.93)
 
     def model(self, rank):
         return self.models[rank] if self.models else next(iter(MODELS))
@@ -63,8 +69,12 @@ def draw(kind, seed):
     chance = random.Random(f"{kind} {seed}")
     world, steps = chance.choice([4, 6, 8]), chance.randint(10, 16)
     job = Job(chance.randrange(1 << 30), world, layers=chance.choice([3, 4, 6]), steps=steps)
-    job.us, job.sigma, job.sig_step = chance.uniform(15_000, 30_000), chance.uniform(0.005, 0.02), 0.003
-    of = Clocks(job, kind, chance.choice([1_000.0, 2_000.0, 5_000.0]), norm_share=chance.uniform(0.1, 0.3))
+    job.us, job.sigma = chance.uniform(15_000, 30_000), chance.uniform(0.0, 0.03)
+    job.sig_step = chance.choice([0.0, 0.003, 0.006])
+    of = Clocks(job, kind, chance.choice([500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0]))
+    of.norm_share, of.noise_mhz, of.unit_mhz = chance.uniform(0.05, 0.5), chance.choice([0, 6, 15]), chance.choice([1, 15])
+    of.warm = (chance.randint(45, 72), chance.choice([0, 1, 6]))
+    of.power = chance.choice([(0.80, 0.93), (0.6, 0.7), (0.88, 0.99)])
     rank, drop, since = chance.randrange(world), chance.uniform(0.03, 0.2), chance.randint(1, steps // 2)
     if kind.startswith("rank_"):
         of.low, of.drop, of.from_step = (rank,), drop, since
@@ -147,28 +157,26 @@ def counters(of, rank, rows, low_from, end, chance):
     name = {"derived": "Cycles (Current Kernel)"}.get(of.kind)
     if name:
         return [(name, start, round((finish - start) * of.most(rank))) for start, finish in busy]
-    out, at, temperature, i = [], START_US + chance.uniform(0, of.period_us), WARM + chance.uniform(-6, 0), 0
+    out, at, i = [], START_US + chance.uniform(0, of.period_us), 0
+    (warm, varies), hot = of.warm, 0
     is_thermal = of.kind.endswith("thermal")
     while at < end:
         while i < len(busy) and busy[i][1] < at:
             i += 1
         is_busy = i < len(busy) and busy[i][0] <= at
         is_low = low_from[rank] <= at
-        clock = of.most(rank) * (1 - of.drop if is_low else 1) + chance.gauss(0, 6)
-        power = TDP * chance.uniform(0.80, 0.93)
+        clock = of.most(rank) * (1 - of.drop if is_low else 1) + chance.gauss(0, of.noise_mhz)
+        power, temperature = TDP * chance.uniform(*of.power), warm + chance.randint(-varies, 0)
         if is_low and is_thermal:
-            temperature, power = min(HOT, temperature + 6) + chance.choice([-1, 0, 0]), TDP * chance.uniform(0.72, 0.82)
+            hot = min(HOT - warm, hot + 6)
+            temperature, power = warm + hot + chance.choice([-1, 0, 0]), TDP * chance.uniform(0.5, 0.56)
         elif is_low:
             power = TDP + chance.gauss(0, 2)
-        else:
-            temperature = min(max(temperature + chance.choice([-1, 0, 1]), WARM - 6), WARM)
-        if is_low and not is_thermal:
-            temperature = WARM - chance.choice([4, 5, 6])
         if not is_busy:
             power *= 0.5
             if of.kind == "idle":
                 clock = chance.choice([345, 1200, 1500])
-        out += [("SM Clock (MHz)", at, 15 * round(clock / 15)), ("Power (W)", at, round(power, 3))]
+        out += [("SM Clock (MHz)", at, of.unit_mhz * round(clock / of.unit_mhz)), ("Power (W)", at, round(power, 3))]
         out += [("Temperature (C)", at, round(temperature)), ("Memory Clock (MHz)", at, 2619)]
         if of.kind == "one_sample":
             return out

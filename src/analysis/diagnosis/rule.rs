@@ -18,6 +18,7 @@ use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::owners::OPEN_PCT;
 use crate::diagnosis::threat::{MemoryFacts, Threat};
 use crate::diagnosis::trust::RecordingTrust;
+use crate::diagnosis::verdict::LISTED_PCT;
 use crate::facts::host_activity::HostActivity;
 use crate::facts::iterations::DeviceIteration;
 use crate::facts::vendor::DeviceVendor;
@@ -41,8 +42,9 @@ pub(crate) struct CauseRule {
     pub(crate) is_fact: bool,
     /// Whether it is the price of how the job is built, unless a replay knows what is slow.
     pub(crate) is_price: bool,
-    /// Smallest gain, or share of owned time, from which on it is a finding and told, percent.
+    /// Smallest gain, or share of owned time, of a finding, and (next field) gain in the verdict, percent.
     pub(crate) open_pct: f64,
+    pub(crate) listed_pct: f64,
     pub(crate) family: CauseFamily,
     /// When it holds, and (next field) which time it owns, for the page of `hta explain`.
     pub(crate) evidence: &'static str,
@@ -63,6 +65,7 @@ impl CauseRule {
         is_fact: false,
         is_price: false,
         open_pct: OPEN_PCT,
+        listed_pct: LISTED_PCT,
         family: CauseFamily::NoOwner,
         evidence: "",
         owns: "",

@@ -34,7 +34,7 @@ pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
     if cause.kind.memory().is_some() {
         return true;
     }
-    let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= LISTED_PCT);
+    let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= cause.kind.rule().listed_pct);
     match cause.trust {
         Trust::Withheld(_) => cause.kind == CauseKind::InputIncomplete,
         _ => is_large,
