@@ -62,8 +62,8 @@ impl ArgType {
 pub enum Need {
     /// An analysis reads it, so it is always loaded.
     Analysis,
-    /// An analysis reads it only for events about collectives ([`is_about_collectives`]), and for operators
-    /// whose FLOPs and bytes follow from it.
+    /// An analysis reads it only for events about collectives ([`is_about_collectives`]), for annotations,
+    /// which may be the title of one, and for operators whose FLOPs and bytes follow from it.
     Inputs,
     /// Only the `events` table shows it, so it is not loaded with `--no-events`.
     Events,
@@ -190,7 +190,8 @@ args! {
 
 /// Whether an event of this name is about a collective, so that its recorded inputs describe the message.
 pub fn is_about_collectives(name: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 6] = [b"record_param_comms", b"c10d::", b"nccl:", b"gloo:", b"mpi:", b"ucc:"];
+    const PREFIXES: [&[u8]; 7] =
+        [b"record_param_comms", b"c10d::", b"nccl:", b"gloo:", b"mpi:", b"ucc:", b"xccl:"];
     PREFIXES.iter().any(|p| name.starts_with(p))
 }
 

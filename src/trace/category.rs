@@ -30,11 +30,13 @@ pub enum Class {
     Unknown,
     /// An event that starts where nothing can have been recorded, whatever its category.
     Outside,
+    /// A range that names a collective (`dist.record_comm`), whatever its text.
+    Title,
 }
 
 impl Class {
     /// Every class, at the place of its discriminant.
-    pub const ALL: [Class; 17] = [
+    pub const ALL: [Class; 18] = [
         Class::HostOp,
         Class::Annotation,
         Class::GpuAnnotation,
@@ -52,6 +54,7 @@ impl Class {
         Class::Noise,
         Class::Unknown,
         Class::Outside,
+        Class::Title,
     ];
 
     /// Name in the `events` table.
@@ -74,6 +77,7 @@ impl Class {
             Class::Noise => "noise",
             Class::Unknown => "unknown",
             Class::Outside => "outside",
+            Class::Title => "collective_title",
         }
     }
 
@@ -85,7 +89,15 @@ impl Class {
     /// Whether the application recorded it on a host thread (excludes the profiler's own rows and device
     /// rows).
     pub fn is_host(self) -> bool {
-        matches!(self, Class::HostOp | Class::Annotation | Class::Runtime | Class::Python | Class::Collective)
+        matches!(
+            self,
+            Class::HostOp
+                | Class::Annotation
+                | Class::Runtime
+                | Class::Python
+                | Class::Collective
+                | Class::Title
+        )
     }
 
     /// Whether the event is neither work nor host activity; such events do not extend the capture.

@@ -79,7 +79,7 @@ pub fn is_front_end(trace: &RankTrace) -> bool {
         return false;
     }
     !trace.classes.iter().any(|class: &Class| {
-        matches!(class, Class::HostOp | Class::Runtime | Class::Collective | Class::Annotation)
+        class.is_host() && *class != Class::Python
     }) || is_front_of_server(trace)
 }
 

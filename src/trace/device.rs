@@ -5,8 +5,10 @@ use crate::category::Class;
 use crate::events::Columns;
 use crate::interval::Union;
 use crate::launch::is_launch_call;
+use crate::no_step::is_backend_range;
 use crate::stream_capture::StreamCaptures;
 use crate::timeline::{Timeline, WorkClass};
+use crate::title::is_collective_operator;
 use hta_base::units::Span;
 use std::collections::BTreeMap;
 
@@ -96,7 +98,7 @@ pub(crate) fn host_work_rows<'a>(
             Class::HostOp if as_op => Some((row, WorkClass::Communication)),
             Class::HostOp => Some((row, WorkClass::Compute)),
             Class::Annotation if as_other => Some((row, WorkClass::Communication)),
-            Class::Collective => Some((row, WorkClass::Communication)),
+            Class::Collective | Class::Title => Some((row, WorkClass::Communication)),
             _ => None,
         }
     })
@@ -131,8 +133,7 @@ pub(crate) fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Optio
     })
 }
 
-/// Whether an event is host communication of a CPU job, by its name.
+/// Whether an event is host communication of a CPU job, by its class and name.
 pub fn is_host_communication(class: Class, name: &str) -> bool {
-    ["gloo:", "mpi:", "ucc:", "nccl:"].iter().any(|p| name.starts_with(p))
-        || (class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms"))
+    class == Class::Title || is_backend_range(name) || is_collective_operator(class, name)
 }

@@ -58,7 +58,7 @@ pub(crate) fn count_events(
     let on_host = streams.rows().filter(|r| classes.get(*r as usize) == Some(&Class::HostOp)).count();
     let finished = c.args.column(Arg::Finished);
     let unfinished = finished.iter().filter(|(r, v)| {
-        *v == 0 && matches!(classes.get(*r as usize), Some(Class::HostOp | Class::Annotation))
+        *v == 0 && matches!(classes.get(*r as usize), Some(Class::HostOp | Class::Annotation | Class::Title))
     });
     let too_large = |v: u64| i64::try_from(v).is_ok_and(|v| v > i64::from(LARGEST_GROUP));
     let mut sizes = c.args.column(Arg::GroupSize).iter().map(|(_, v)| v).filter(|v| too_large(*v));

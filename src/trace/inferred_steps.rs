@@ -15,7 +15,7 @@ use crate::activity::Activity;
 use crate::category::Class;
 use crate::events::Columns;
 use crate::iteration::{Engine, Iteration};
-use crate::no_step::{CollectiveOps, is_no_step};
+use crate::no_step::is_no_step;
 use crate::repeat::{self, MinimumSize};
 use crate::step::{Step, StepRule, Steps, build, mask};
 use crate::step_evidence::{LaunchedWork, StepEvidence};
@@ -113,7 +113,6 @@ fn inner_annotations(
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation && c.dur[r] > 0) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
-    let collectives = CollectiveOps::new(c, classes);
     // Each name once.
     let mut masked: HashMap<StrId, Option<String>> = HashMap::new();
     let mut groups: BTreeMap<(u32, u32, String), Vec<u32>> = BTreeMap::new();
@@ -133,7 +132,6 @@ fn inner_annotations(
             let as_group = |text: &str| (!is_no_step(text)).then(|| mask(text));
             if let Some(name) = masked.entry(name).or_insert_with(|| as_group(c.strings.get(name)))
                 && is_of_request == in_requests
-                && !collectives.title(c, row)
             {
                 let parent = if in_requests { REQUESTS } else { parent };
                 groups.entry((lane, parent, name.clone())).or_default().push(row);

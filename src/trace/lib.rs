@@ -55,6 +55,7 @@ pub mod stream_capture;
 pub mod strings;
 pub mod thread;
 pub mod timeline;
+pub mod title;
 pub mod unended_frames;
 pub mod varint;
 pub mod window;

@@ -29,6 +29,7 @@ use crate::stream_capture::StreamCaptures;
 use crate::strings::{StrId, TraceTexts};
 use crate::thread::{InnermostTimeline, host_rows};
 use crate::timeline::WorkClass;
+use crate::title;
 use crate::unended_frames;
 use crate::window::{Scope, Window, windows};
 use hta_base::health::{Counter, Health};
@@ -406,6 +407,7 @@ fn prepare(columns: &mut Columns, base: Ns, health: &mut Health) -> (Vec<Class>,
     memory::put_in_order(&mut columns.recorded.memory, health);
     let mut classes = classes(columns);
     believable::leave_out(columns, &mut classes, base, health);
+    title::mark(columns, &mut classes);
     let has_frames = !columns.args.column(Arg::PythonId).is_empty();
     let frames = has_frames.then(|| Frames::new(columns, &classes));
     if let Some(frames) = &frames {

@@ -6,7 +6,7 @@ use crate::args::Arg;
 use crate::category::Class;
 use crate::events::Columns;
 use crate::iteration::Iteration;
-use crate::no_step::{CollectiveOps, is_no_step};
+use crate::no_step::is_no_step;
 use crate::step_period::StepPeriod;
 use crate::strings::StrId;
 use hta_base::health::{Counter, Health};
@@ -335,7 +335,6 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
-    let collectives = CollectiveOps::new(c, classes);
     let mut groups: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
         crate::thread::sort_outer_first(&mut rows, c);
@@ -344,7 +343,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
             let Span { start, end } = c.span(row as usize);
             if start >= open_until {
                 let name = c.strings.get(c.name(row as usize));
-                if !is_no_step(name) && !collectives.title(c, row) {
+                if !is_no_step(name) {
                     groups.entry((lane, mask(name))).or_default().push(row);
                 }
             }

@@ -313,7 +313,7 @@ fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let communicates: Vec<bool> =
         c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
     let works = |row: &&u32| match trace.classes[**row as usize] {
-        Class::HostOp | Class::Runtime | Class::Collective => true,
+        Class::HostOp | Class::Runtime | Class::Collective | Class::Title => true,
         Class::Annotation => communicates.get(c.name(**row as usize).0 as usize) == Some(&true),
         _ => false,
     };

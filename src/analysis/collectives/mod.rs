@@ -12,13 +12,17 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 use summary::{summaries, summary_table, summary_view};
 use tables::{
-    CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, Collectives, ProcessGroups,
+    CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, CollectiveTitles, Collectives,
+    ProcessGroups,
 };
 
 mod groups;
 mod shown;
 mod summary;
 pub mod tables;
+mod titles;
+
+use titles::{title_table, title_view};
 
 pub use groups::warnings;
 pub use shown::GroupSelection;
@@ -35,6 +39,7 @@ impl Analysis for CollectivesOf {
                 CollectiveSummaries::SPEC,
                 CollectiveRanks::SPEC,
                 Collectives::SPEC,
+                CollectiveTitles::SPEC,
                 ProcessGroups::SPEC,
             ],
             takes_steps: false,
@@ -54,10 +59,13 @@ impl Analysis for CollectivesOf {
         let sums = summaries(job, &shown);
         let mut tables = vec![summary_table(&sums, &shown), rank_table(job, &shown)];
         tables.extend((0..job.parts.len()).map(|p| calls(job, &shown, p as u32)));
+        let titles = title_table(job, &shown);
+        let by_title = title_view(&titles, options.top);
+        tables.push(titles);
         let shares = shares(job);
         tables.push(group_table(job, &shares, &shown));
         let mut views =
-            vec![summary_view(&sums, &shown, partials, options), group_view(job, &shares, &shown)];
+            vec![summary_view(&sums, &shown, partials, options), by_title, group_view(job, &shares, &shown)];
         views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
         Output { tables, views, ..Output::default() }
     }
@@ -88,6 +96,7 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
             collective: id,
             process_group: group.map(|g| shown.name(g)),
             kind: c.shape.kind.name(),
+            title: p.calls.title(c),
             seq: c.seq,
             size_bytes: c.shape.bytes,
             dtype: p.calls.dtype(c),

@@ -12,6 +12,7 @@ table! {
             "id of the collective, the same on all ranks that took part; null: not matched";
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
         kind: Text, "", "kind of collective";
+        title: Option<Text>, "", "title that `dist.record_comm` gave it, as recorded; null: none";
         seq: Option<u64>, "", "number within the group, where recorded";
         size_bytes: Option<i64>, "bytes",
             "buffer; all-gather: the whole output; reduce-scatter: the whole input; all-to-all: what this \
@@ -93,6 +94,22 @@ table! {
             "length of the calls whose waiting is not known: unmatched, or a rank of the group is not \
              recorded";
         last_count: u64, "", "collectives in which this rank arrived last";
+    }
+}
+
+table! {
+    /// Collectives by title (`dist.record_comm`), over all ranks; titles that differ in digits only are one.
+    pub(crate) struct CollectiveTitles, CollectiveTitleRow = "collective_titles" by "title, kind" {
+        title: Text, "", "title with `#` for every number";
+        kind: Text, "", "kind of collective";
+        text_count: u64, "", "different titles";
+        count: u64, "", "calls on all ranks", "calls";
+        dur_sum_ns: i64, "ns", "length of the calls, summed", "time";
+        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call", "waiting";
+        transfer_sum_ns: Option<i64>, "ns", "data transfer; null in the same case", "transfer";
+        unmatched_sum_ns: i64, "ns",
+            "length of the calls whose waiting is not known: unmatched, or a rank of the group is not \
+             recorded";
     }
 }
 

@@ -188,7 +188,7 @@ impl HostNames {
             Class::HostOp if as_op => HostActivity::CommunicationOperator,
             Class::HostOp => HostActivity::Operator,
             Class::Annotation if as_annotation => HostActivity::CommunicationOperator,
-            Class::Collective => HostActivity::CommunicationOperator,
+            Class::Collective | Class::Title => HostActivity::CommunicationOperator,
             Class::Annotation => HostActivity::Annotation,
             Class::Python => HostActivity::Python,
             _ => HostActivity::Untracked,

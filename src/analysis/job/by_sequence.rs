@@ -1,6 +1,7 @@
 //! Matches the calls of a group's ranks by their order: an alignment of sequences of kind, size, type, step
 //! and end.
 
+use crate::job::in_order::{self, UnmatchedCall};
 use crate::job::matching::{MatchMethod, Matched, Member, Use, call};
 use crate::job::part::RankSummary;
 use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
@@ -32,11 +33,15 @@ pub(super) fn by_sequence(
         for (other, list) in left.iter_mut().filter(|(other, _)| *other != part) {
             let known = clock.zip(clocks.get(other)).map(|(x, y)| y - x);
             let Some(shift) = known.or_else(|| shift_between(&calls, list)) else { continue };
+            let (shift, matches) = match known {
+                Some(shift) => (shift, base.matches(list, shift, kind)),
+                None => base.best_matches(list, shift, kind),
+            };
             if known.is_none() {
                 clocks.insert(*other, clock.unwrap_or(0) + shift);
             }
             let mut gone = vec![false; list.len()];
-            for (x, y) in base.matches(list, shift, kind) {
+            for (x, y) in matches {
                 found[x as usize].push(Member { part: *other, call: list[y as usize].call });
                 gone[y as usize] = true;
             }
@@ -66,6 +71,9 @@ fn unmatched_calls(parts: &[RankSummary], uses: &[Use], labelled: bool) -> Vec<(
             call: i,
             item: TokenAtEnd { token, end: c.span.end },
             plain,
+            step: label,
+            thread: c.shape.thread,
+            on_host: c.shape.on_host,
             ends_together: c.shape.kind.is_synchronous(),
             is_exchange: c.shape.kind == CollectiveKind::AllToAll,
         }
@@ -123,19 +131,27 @@ impl<'a> BaseSequence<'a> {
         matches.extend(unmarked(self.calls, list, &matches, shift).into_iter().filter(is_near));
         between(self.calls, list, &mut matches);
         exchanges(self.calls, list, &mut matches);
+        in_order::complete(self.calls, list, &mut matches);
         matches
     }
-}
 
-/// A call to be matched by sequence.
-#[derive(Clone, Copy)]
-struct UnmatchedCall {
-    call: u32,
-    item: TokenAtEnd,
-    /// Token without the step's number.
-    plain: u32,
-    ends_together: bool,
-    is_exchange: bool,
+    /// The matches under an offset, or under one that the order of calls proposes and that matches more of
+    /// them.
+    fn best_matches(&self, list: &[UnmatchedCall], shift: Ns, kind: PartnerKind) -> (Ns, Vec<(u32, u32)>) {
+        let mut best = (shift, self.matches(list, shift, kind));
+        if best.1.len() == self.calls.len().min(list.len()) {
+            return best;
+        }
+        for proposed in in_order::offsets(self.calls, list) {
+            if proposed.is_of_steps || proposed.offset.unsigned_abs() <= shift.unsigned_abs() {
+                let matches = self.matches(list, proposed.offset, kind);
+                if matches.len() > best.1.len() {
+                    best = (proposed.offset, matches);
+                }
+            }
+        }
+        best
+    }
 }
 
 /// Pairs of the remaining calls for which one side has no step mark: a step that one rank recorded only in

@@ -19,6 +19,7 @@ pub(crate) mod experts;
 pub(crate) mod exposed;
 mod families;
 mod groups;
+mod in_order;
 mod infer;
 mod joined;
 mod kernel_origin;

@@ -9,11 +9,19 @@ use crate::kineto::text::compact;
 use crate::marked_operator::MarkedOperator;
 use hta_base::health::Counter;
 use hta_trace::args::{Arg, ArgType, Need, is_about_collectives};
+use hta_trace::category::Class;
 use hta_trace::flops::has_model;
 
 impl EventReader {
     /// Adds the arguments of an event, and those that the text of its range tells.
-    pub(super) fn arguments(&mut self, row: u32, marked: Option<&MarkedOperator>, buf: &[u8], at: u64) {
+    pub(super) fn arguments(
+        &mut self,
+        row: u32,
+        class: Class,
+        marked: Option<&MarkedOperator>,
+        buf: &[u8],
+        at: u64,
+    ) {
         let mut needs_inputs = None;
         for i in 0..self.scratch.args.len() {
             let (arg, token, key) = self.scratch.args[i];
@@ -28,7 +36,9 @@ impl EventReader {
                 && !*needs_inputs.get_or_insert_with(|| {
                     let name = self.scratch.name.bytes(buf);
                     let name = marked.map_or(name, |m| m.name.as_bytes());
-                    is_about_collectives(name) || has_model(name)
+                    // A range with inputs may be the title of a collective, which can have any name.
+                    let is_range = class == Class::Annotation && marked.is_none();
+                    is_range || is_about_collectives(name) || has_model(name)
                 })
             {
                 continue;

@@ -246,7 +246,7 @@ impl EventReader {
         if phase == b'B' {
             c.marks.push(Mark { lane, ts, row: Some(row) });
         }
-        self.arguments(row, marked.as_ref(), buf, at);
+        self.arguments(row, class, marked.as_ref(), buf, at);
         if DeviceField::is_of(class) {
             self.device_fields(row, buf, at);
         }

@@ -47,6 +47,8 @@ pub struct CallShape {
     pub peer: Option<u32>,
     pub device: Option<i64>,
     pub stream: Option<i64>,
+    /// Index into [`RankCalls::titles`]; 0 is none.
+    pub title: u32,
     /// Whether it is a range on the host, which arrives when it is submitted; a kernel arrives when it
     /// starts.
     pub on_host: bool,
@@ -89,6 +91,8 @@ pub struct RankCalls {
     pub edges: Vec<Message>,
     /// Element types; the first is the empty text.
     pub dtypes: Vec<String>,
+    /// Titles that `dist.record_comm` gave the calls; the first is the empty text.
+    pub titles: Vec<String>,
     /// Indices of the calls, in order of their events.
     by_event: Box<[u32]>,
 }
@@ -100,11 +104,12 @@ impl RankCalls {
         groups: Vec<LocalGroup>,
         edges: Vec<Message>,
         dtypes: Vec<String>,
+        titles: Vec<String>,
     ) -> Self {
         let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
         by_event.sort_by_key(|i| calls[*i as usize].event);
         let by_event = by_event.into_boxed_slice();
-        Self { calls, groups, edges, dtypes, by_event }
+        Self { calls, groups, edges, dtypes, titles, by_event }
     }
 
     /// The messages from one rank to another that are no part of a collective, with their calls, in order of
@@ -130,6 +135,11 @@ impl RankCalls {
     /// The kind of collective of an event; unknown if it is none.
     pub fn kind_of(&self, row: u32) -> CollectiveKind {
         self.of_event(row).map_or(CollectiveKind::Unknown, |c| c.shape.kind)
+    }
+
+    /// The title of a call, if it has one.
+    pub fn title(&self, call: &CollectiveCall) -> Option<&str> {
+        self.titles.get(call.shape.title as usize).map(String::as_str).filter(|t| !t.is_empty())
     }
 
     /// The element type of a call, if known.

@@ -65,7 +65,7 @@ struct Ends {
 impl<'a> HostNodes<'a> {
     pub(crate) fn new(trace: &'a RankTrace) -> Self {
         let works = |row: &&u32| match trace.classes[**row as usize] {
-            Class::HostOp | Class::Runtime | Class::Collective => true,
+            Class::HostOp | Class::Runtime | Class::Collective | Class::Title => true,
             Class::Annotation => is_host_communication(Class::Annotation, trace.name(**row)),
             _ => false,
         };

@@ -12,6 +12,8 @@ pub(super) struct CallCollector {
     group_ids: HashMap<LocalGroup, u32>,
     dtypes: Vec<String>,
     dtype_ids: HashMap<String, u16>,
+    titles: Vec<String>,
+    title_ids: HashMap<String, u32>,
     pub(crate) shapes: CallShapes,
 }
 
@@ -38,6 +40,17 @@ impl CallCollector {
         i
     }
 
+    /// Index of a title; adds it if it is new.
+    pub(crate) fn title(&mut self, text: &str) -> u32 {
+        if let Some(i) = self.title_ids.get(text) {
+            return *i;
+        }
+        let i = self.titles.len() as u32;
+        self.titles.push(text.to_string());
+        self.title_ids.insert(text.to_string(), i);
+        i
+    }
+
     /// Adds the groups of the file's header that no call names.
     pub(super) fn list(&mut self, meta: &Meta) {
         for group in HeaderGroups::new(meta).all() {
@@ -55,6 +68,6 @@ impl CallCollector {
             edges.extend(of_call.into_iter().map(|e| Message { call: i as u32, ..e }));
             calls.push(call);
         }
-        RankCalls::from_lists(calls, self.groups, edges, self.dtypes)
+        RankCalls::from_lists(calls, self.groups, edges, self.dtypes, self.titles)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
+use crate::facts::collectives::ranges::SubmissionRanges;
 use hta_base::units::Ns;
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 
 pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let header = HeaderGroups::new(&trace.meta);
-    let marks = BackendAnnotations::new(trace);
+    let marks = SubmissionRanges::new(trace);
     let mut messages = RecordedMessages::new(trace);
     let mut kernels: Vec<&Activity> =
         trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
@@ -26,7 +27,10 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     });
     for a in kernels {
         let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize]));
-        let (mut e, mut kind) = described(trace, a, launch, &marks);
+        let chain = operators(trace, a);
+        let (mut e, mut kind) = described(trace, a, launch, &chain, &marks);
+        let op = chain.last().map(|row| trace.span(*row));
+        let title = launch.and_then(|(at, lane)| marks.title(lane, Some(at), op, trace));
         e.group.complete(&header);
         let mut edges = Vec::new();
         let me = trace.rank;
@@ -64,6 +68,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             dtype,
             root,
             rank_arg,
+            title: found.title(title.map_or("", |row| trace.name(row))),
             peer: None,
             device: a.device(),
             stream: a.stream(),
@@ -88,23 +93,25 @@ fn described(
     trace: &RankTrace,
     a: &Activity,
     launch: Option<(Ns, u32)>,
-    marks: &BackendAnnotations,
+    chain: &[u32],
+    marks: &SubmissionRanges,
 ) -> (CallEvidence, CollectiveKind) {
     let mut e = CallEvidence::default();
     e.add(trace, a.row);
-    let chain = operators(trace, a);
-    for &op in &chain {
+    for &op in chain {
         e.add(trace, op);
     }
+    let of_operators = || chain.iter().find_map(|o| kind_in(trace.name(*o)));
     if let Some((at, lane)) = launch
         && (e.dtype.is_none() || e.kind.is_none())
         && let Some(mark) = marks.around(lane, at, trace)
     {
         e.add(trace, mark);
-        e.kind = e.kind.or_else(|| kind_in(trace.name(mark)));
+        // The text of a title says nothing about the kind.
+        let is_title = trace.classes.get(mark as usize) == Some(&Class::Title);
+        e.kind = e.kind.or_else(|| if is_title { of_operators() } else { kind_in(trace.name(mark)) });
     }
     let of_kernel = || kind_in(trace.text(a.name));
-    let of_operators = || chain.iter().find_map(|o| kind_in(trace.name(*o)));
     let kind = e.kind.or_else(of_kernel).or_else(of_operators).unwrap_or(CollectiveKind::Unknown);
     if e.dtype.is_none() {
         e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
@@ -135,33 +142,6 @@ fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
         name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:")
     };
     a.op().into_iter().flat_map(|op| trace.stacks.outward(op)).filter(is_kept).collect()
-}
-
-/// Annotations of the back end (`nccl:all_reduce`), which carry shape and type of the message.
-struct BackendAnnotations {
-    by_lane: BTreeMap<u32, Vec<u32>>,
-}
-
-impl BackendAnnotations {
-    fn new(trace: &RankTrace) -> Self {
-        let c = &trace.columns;
-        let is_mark: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with("nccl:")).collect();
-        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for row in 0..c.len() {
-            if trace.classes[row] == Class::Annotation && is_mark.get(c.name(row).0 as usize) == Some(&true) {
-                by_lane.entry(c.lane[row]).or_default().push(row as u32);
-            }
-        }
-        by_lane.values_mut().for_each(|rows| rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r)));
-        Self { by_lane }
-    }
-
-    fn around(&self, lane: u32, at: Ns, trace: &RankTrace) -> Option<u32> {
-        let rows = self.by_lane.get(&lane)?;
-        let i = rows.partition_point(|&r| trace.columns.ts[r as usize] <= at).checked_sub(1)?;
-        let row = rows[i];
-        (trace.span(row).end >= at).then_some(row)
-    }
 }
 
 #[derive(Clone, Copy)]

@@ -12,6 +12,7 @@
 
 use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
+use crate::facts::collectives::ranges::SubmissionRanges;
 use hta_base::units::Ns;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
@@ -55,6 +56,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let submission = pair(trace, &ranges, &ops);
     let signs = ThreadMoments::new(trace, submission.iter().flatten().map(|o| c.lane[*o as usize]));
     let workers = workers(trace, &ranges);
+    let marks = SubmissionRanges::new(trace);
     let header = HeaderGroups::new(&trace.meta);
     for (range, op) in ranges.into_iter().zip(submission) {
         let CollectiveRange { row, kind, evidence: mut e } = range;
@@ -74,6 +76,8 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let bytes = e.bytes(kind);
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
         let peer = op.filter(|_| kind.is_point_to_point()).and_then(|op| peer(trace, op));
+        let title =
+            op.and_then(|op| marks.title(c.lane[op as usize], None, Some(trace.span(op)), trace));
         let group = found.group(e.group);
         let shape = CallShape {
             kind,
@@ -83,6 +87,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             dtype: found.dtype(e.dtype.as_deref().unwrap_or_default()),
             root,
             rank_arg,
+            title: found.title(title.map_or("", |row| trace.name(row))),
             peer,
             device: None,
             stream: None,
@@ -155,7 +160,7 @@ impl ThreadMoments {
     fn new(trace: &RankTrace, lanes: impl Iterator<Item = u32>) -> Self {
         let mut by_lane: BTreeMap<u32, Vec<Ns>> = lanes.map(|l| (l, Vec::new())).collect();
         for (row, class) in trace.classes.iter().enumerate() {
-            if matches!(class, Class::HostOp | Class::Annotation)
+            if matches!(class, Class::HostOp | Class::Annotation | Class::Title)
                 && let Some(list) = by_lane.get_mut(&trace.columns.lane[row])
             {
                 let span = trace.span(row as u32);

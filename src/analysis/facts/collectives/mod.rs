@@ -4,6 +4,7 @@ mod evidence;
 mod found;
 mod gpu;
 mod host;
+mod ranges;
 pub(crate) mod shapes;
 
 use found::CallCollector;
@@ -27,8 +28,9 @@ pub(crate) fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static 
 pub(crate) fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
     trace.shared(|trace| {
         let mut found = CallCollector::default();
-        // Index 0 is the unknown type.
+        // Index 0 is the unknown type, and no title.
         found.dtype("");
+        found.title("");
         gpu::find(trace, &mut found);
         host::find(trace, &mut found);
         found.list(&trace.meta);

@@ -10,6 +10,7 @@
 use crate::facts::direction::Direction;
 use crate::facts::modules::{RowModules, around_of};
 use hta_trace::category::Class;
+use hta_trace::no_step::is_backend_range;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::is_profiler_step;
 use std::sync::Arc;
@@ -102,8 +103,10 @@ impl<'a> LayerNames<'a> {
 
 /// Whether an annotation may name a layer: not those of steps, back ends, optimizers and pipelines.
 fn can_be_layer(name: &str) -> bool {
-    const OTHERS: [&str; 7] = ["nccl:", "gloo:", "mpi:", "ucc:", "PP:", "Optimizer", "enumerate("];
-    !is_profiler_step(name) && !OTHERS.iter().any(|start| name.starts_with(start))
+    const OTHERS: [&str; 3] = ["PP:", "Optimizer", "enumerate("];
+    !is_profiler_step(name)
+        && !is_backend_range(name)
+        && !OTHERS.iter().any(|start| name.starts_with(start))
 }
 
 /// The layer and the role that an annotation names.

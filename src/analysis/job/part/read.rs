@@ -127,6 +127,7 @@ fn step(r: PartStepRow) -> PartStep {
 fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
     let groups = groups(tables)?;
     let dtypes: Vec<String> = rows::<Dtypes>(tables)?.map(|(_, r)| r.dtype.to_string()).collect();
+    let titles: Vec<String> = rows::<PartTitles>(tables)?.map(|(_, r)| r.title.to_string()).collect();
     let (mut all, mut readiness) = (Vec::new(), Vec::new());
     let mut shapes = CallShapes::default();
     for (i, r) in rows::<PartCallTable>(tables)? {
@@ -139,6 +140,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
             dtype: below::<PartCallTable>(i, "dtype", r.dtype, dtypes.len().min(1 << 16))? as u16,
             root: r.root,
             rank_arg: r.rank_arg,
+            title: below::<PartCallTable>(i, "title", r.title, titles.len())?,
             peer: r.peer,
             device: r.device,
             stream: r.stream,
@@ -171,7 +173,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
     all.shrink_to_fit();
     readiness.shrink_to_fit();
     edges.shrink_to_fit();
-    Ok((RankCalls::from_lists(all, groups, edges, dtypes), readiness))
+    Ok((RankCalls::from_lists(all, groups, edges, dtypes, titles), readiness))
 }
 
 fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {

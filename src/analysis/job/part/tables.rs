@@ -86,6 +86,13 @@ table! {
 }
 
 table! {
+    /// One row per title of a collective.
+    pub(crate) struct PartTitles, PartTitleRow = "part_titles" by "position" {
+        title: Text, "", "title, as recorded; the first is none";
+    }
+}
+
+table! {
     /// One row per call of a collective.
     pub(crate) struct PartCallTable, PartCallRow = "part_calls" by "submission" {
         event_id: u32, "", "the kernel, or the range on the host";
@@ -101,6 +108,7 @@ table! {
         dtype: u32, "", "position of the element type";
         root: Option<u32>, "", "rank of the root";
         rank_arg: Option<u32>, "", "what stands as `Rank`";
+        title: u32, "", "position of the title";
         peer: Option<u32>, "", "position of the other rank of a message in a group that is not recorded";
         step: Option<u32>, "", "step";
         device; stream;
@@ -238,6 +246,7 @@ pub const TABLES: &[&TableSpec] = &[
     PartGroups::SPEC,
     PartMembers::SPEC,
     Dtypes::SPEC,
+    PartTitles::SPEC,
     PartCallTable::SPEC,
     Edges::SPEC,
     PartLayers::SPEC,

@@ -25,6 +25,7 @@ impl RankSummary {
             groups,
             members,
             dtypes(&self.calls),
+            titles(&self.calls),
             self.call_table(),
             edges(&self.calls),
             layers,
@@ -109,6 +110,7 @@ impl RankSummary {
                 dtype: u32::from(c.shape.dtype),
                 root: c.shape.root,
                 rank_arg: c.shape.rank_arg,
+                title: c.shape.title,
                 peer: c.shape.peer,
                 step: c.step,
                 device: c.shape.device,
@@ -171,6 +173,12 @@ fn groups(calls: &RankCalls) -> (Batch, Batch) {
 fn dtypes(calls: &RankCalls) -> Batch {
     let mut table = Dtypes::default();
     calls.dtypes.iter().for_each(|dtype| table.push(DtypeRow { dtype }));
+    table.finish()
+}
+
+fn titles(calls: &RankCalls) -> Batch {
+    let mut table = PartTitles::default();
+    calls.titles.iter().for_each(|title| table.push(PartTitleRow { title }));
     table.finish()
 }
 

@@ -1,0 +1,93 @@
+//! Ranges that name a collective: `dist.record_comm` puts a title of the user in the place of the back end's
+//! own name (`nccl:all_reduce`).
+//!
+//! A title can have any text, so it is told by where its range lies:
+//!
+//! ```text
+//!   operator       [c10d::allreduce_               )
+//!   title             [FSDP::all_reduce (layer0))         inside the operator
+//!   title       [FSDP::all_reduce (layer0)             )  around it, with the shapes of its inputs
+//! ```
+//!
+//! A title is communication, not a range of the user: never a step, and never host time of the user. Its text
+//! says nothing about the kind of the collective. Ranges under the back end's own name stay annotations.
+
+use crate::args::Arg;
+use crate::category::Class;
+use crate::collective::dtype::element_bytes;
+use crate::events::Columns;
+use crate::no_step::is_backend_range;
+use hta_base::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// Whether an event is an operator that calls a collective.
+pub fn is_collective_operator(class: Class, name: &str) -> bool {
+    class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms")
+}
+
+/// Gives the titles of collectives their class.
+pub(crate) fn mark(c: &Columns, classes: &mut [Class]) {
+    let ops = CollectiveOps::new(c, classes);
+    if ops.by_lane.is_empty() {
+        return;
+    }
+    let can_be: Vec<bool> = c.strings.iter().map(|(_, text)| !is_backend_range(text)).collect();
+    for row in 0..classes.len() {
+        if classes[row] == Class::Annotation
+            && can_be.get(c.name(row).0 as usize) == Some(&true)
+            && ops.has_title(c, row as u32)
+        {
+            classes[row] = Class::Title;
+        }
+    }
+}
+
+/// The operators that call collectives.
+struct CollectiveOps {
+    /// By thread, the outer ones in order of time.
+    by_lane: BTreeMap<u32, Vec<Span>>,
+}
+
+impl CollectiveOps {
+    fn new(c: &Columns, classes: &[Class]) -> Self {
+        let is_op: Vec<bool> =
+            c.strings.iter().map(|(_, text)| is_collective_operator(Class::HostOp, text)).collect();
+        let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+        if !is_op.contains(&true) {
+            return Self { by_lane };
+        }
+        let is_named = |r: &usize| is_op.get(c.name(*r).0 as usize) == Some(&true);
+        for row in (0..classes.len()).filter(|&r| classes[r] == Class::HostOp).filter(is_named) {
+            by_lane.entry(c.lane[row]).or_default().push(c.span(row));
+        }
+        for spans in by_lane.values_mut() {
+            spans.sort_by_key(|s| (s.start, std::cmp::Reverse(s.end)));
+            let mut until = Ns::MIN;
+            spans.retain(|s| {
+                let is_outer = s.end > until;
+                until = until.max(s.end);
+                is_outer
+            });
+        }
+        Self { by_lane }
+    }
+
+    /// Whether an annotation is the title of one of them.
+    fn has_title(&self, c: &Columns, row: u32) -> bool {
+        let Some(ops) = self.by_lane.get(&c.lane[row as usize]) else { return false };
+        let range = c.span(row as usize);
+        let from = ops.partition_point(|op| op.start < range.start);
+        let holds = |op: Option<&Span>| op.is_some_and(|op| op.start <= range.start && op.end >= range.end);
+        holds(ops.get(from))
+            || holds(from.checked_sub(1).and_then(|i| ops.get(i)))
+            || (ops.get(from).is_some_and(|op| op.end <= range.end) && has_tensors(c, row))
+    }
+}
+
+/// Whether the recorded inputs of a range are tensors. A range of the user has none, or a text.
+fn has_tensors(c: &Columns, row: u32) -> bool {
+    let text = |arg| c.args.text(arg, row).map_or("", |id| c.strings.get(id));
+    let has_shape = || text(Arg::InputDims).bytes().any(|b| b.is_ascii_digit());
+    let has_type = || text(Arg::InputType).split('"').any(|name| element_bytes(name).is_some());
+    !text(Arg::InputDims).is_empty() && (has_shape() || has_type())
+}
