@@ -78,9 +78,8 @@ pub fn is_front_end(trace: &RankTrace) -> bool {
     if is_rank || !trace.activities.is_empty() || !trace.classes.contains(&Class::Python) {
         return false;
     }
-    !trace.classes.iter().any(|class: &Class| {
-        class.is_host() && *class != Class::Python
-    }) || is_front_of_server(trace)
+    !trace.classes.iter().any(|class: &Class| class.is_host() && *class != Class::Python)
+        || is_front_of_server(trace)
 }
 
 fn is_front_of_server(trace: &RankTrace) -> bool {

@@ -72,8 +72,8 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
     // Exceptions: the samples' activities all have their launches; HTA's straggler heuristic does not know today's NCCL
     // kernels, and its sequences need three kernels below one operator, which no sample has; all samples begin and end
     // with idle devices, so `record_edges` is tested elsewhere; no sample has layers of experts
-    // (`job::planted::experts`), none is a pipeline (`job::planted::bubble`), and none has hardware counters
-    // (`hardware_counters`).
+    // (`job::planted::experts`), none is a pipeline (`job::planted::bubble`), none has hardware counters
+    // (`hardware_counters`) and none titles of collectives (`job::titles`).
     let excused = [
         "energy",
         "hardware_by_rank",
@@ -81,6 +81,7 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
         "hardware_counters",
         "health",
         "record_edges",
+        "collective_titles",
         "expert_layers",
         "expert_ranks",
         "pipelines",

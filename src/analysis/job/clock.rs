@@ -166,19 +166,16 @@ pub(crate) fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -
         })
         .collect();
     let mut clocks = fit(parts, &moments);
+    let is_possible = |i: &Instance, on: &dyn Fn(u32, Ns) -> Ns| {
+        let members = matched.members(i);
+        let last = members.iter().map(|m| on(m.part, call(m).arrival())).max();
+        let end = members.iter().map(|m| on(m.part, call(m).span.end)).min();
+        last <= end
+    };
     // An instance that ends before its last arrival is not synchronous: exclude it and repeat.
-    let arrivals: Vec<bool> = matched
-        .instances
-        .iter()
-        .filter(usable)
-        .map(|i| {
-            let on = |m: &crate::job::matching::Member, t: Ns| t - clocks[m.part as usize].found_at(t);
-            let members = matched.members(i);
-            let last = members.iter().map(|m| on(m, call(m).arrival())).max();
-            let end = members.iter().map(|m| on(m, call(m).span.end)).min();
-            last <= end
-        })
-        .collect();
+    let found = |part: u32, t: Ns| t - clocks[part as usize].found_at(t);
+    let arrivals: Vec<bool> =
+        matched.instances.iter().filter(usable).map(|i| is_possible(i, &found)).collect();
     let bad = arrivals.iter().filter(|ok| !**ok).count();
     if bad > 0 && bad * 2 < moments.len() {
         let mut at = 0;
@@ -193,8 +190,19 @@ pub(crate) fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -
     let mut all: Vec<Ns> =
         clocks.iter().filter(|c| c.is_aligned && c.instances > 0).map(|c| c.residual).collect();
     let usual = median(&mut all).unwrap_or(0);
-    for c in &mut clocks {
-        let clear = c.offset.abs() > SMALL.max(4 * c.residual.max(usual)) && c.instances as usize >= FEW;
+    let is_large =
+        |c: &Clock| c.offset.abs() > SMALL.max(4 * c.residual.max(usual)) && c.instances as usize >= FEW;
+    // An offset under which more instances end before their last arrival than without any is refuted.
+    let mut refuted: Vec<i64> = vec![0; clocks.len()];
+    if mode == ClockMode::Auto && clocks.iter().any(is_large) {
+        let found = |part: u32, t: Ns| t - clocks[part as usize].found_at(t);
+        for i in matched.instances.iter().filter(usable) {
+            let worse = i64::from(is_possible(i, &|_, t| t)) - i64::from(is_possible(i, &found));
+            matched.members(i).iter().for_each(|m| refuted[m.part as usize] += worse);
+        }
+    }
+    for (c, refuted) in clocks.iter_mut().zip(refuted) {
+        let clear = is_large(c) && refuted <= 0;
         c.is_applied = c.is_aligned
             && match mode {
                 ClockMode::Auto => clear || (c.is_linear && c.instances as usize >= FEW),

@@ -1,8 +1,10 @@
 //! Jobs of several ranks: planted causes, partials, one result whatever the threads.
 
 pub mod determinism;
+mod host_order;
 pub mod mesh;
 pub mod nameless;
 pub mod partial;
 pub mod planted;
 pub mod roles;
+mod titles;

@@ -76,8 +76,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let bytes = e.bytes(kind);
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
         let peer = op.filter(|_| kind.is_point_to_point()).and_then(|op| peer(trace, op));
-        let title =
-            op.and_then(|op| marks.title(c.lane[op as usize], None, Some(trace.span(op)), trace));
+        let title = op.and_then(|op| marks.title(c.lane[op as usize], None, Some(trace.span(op)), trace));
         let group = found.group(e.group);
         let shape = CallShape {
             kind,

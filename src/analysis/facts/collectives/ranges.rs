@@ -20,8 +20,7 @@ impl SubmissionRanges {
         let (mut by_lane, mut has_titles): (BTreeMap<u32, Vec<u32>>, bool) = (BTreeMap::new(), false);
         for (row, class) in trace.classes.iter().enumerate() {
             let is_title = *class == Class::Title;
-            let is_own =
-                *class == Class::Annotation && of_backend.get(c.name(row).0 as usize) == Some(&true);
+            let is_own = *class == Class::Annotation && of_backend.get(c.name(row).0 as usize) == Some(&true);
             if is_title || is_own {
                 has_titles |= is_title;
                 by_lane.entry(c.lane[row]).or_default().push(row as u32);
@@ -39,7 +38,8 @@ impl SubmissionRanges {
         (trace.span(row).end >= at).then_some(row)
     }
 
-    /// The title around a launch, else the first one inside the submitting operator.
+    /// The title around a launch (else around the start of the submitting operator), else the first one inside
+    /// the operator.
     pub(super) fn title(
         &self,
         lane: u32,
@@ -51,7 +51,8 @@ impl SubmissionRanges {
             return None;
         }
         let is_title = |row: &u32| trace.classes.get(*row as usize) == Some(&Class::Title);
-        let around = launch.and_then(|at| self.around(lane, at, trace)).filter(is_title);
+        let at = launch.or(op.map(|op| op.start));
+        let around = at.and_then(|at| self.around(lane, at, trace)).filter(is_title);
         around.or_else(|| {
             let (op, rows) = (op?, self.by_lane.get(&lane)?);
             let from = rows.partition_point(|&r| trace.columns.ts[r as usize] < op.start);

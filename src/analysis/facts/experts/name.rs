@@ -104,9 +104,7 @@ impl<'a> LayerNames<'a> {
 /// Whether an annotation may name a layer: not those of steps, back ends, optimizers and pipelines.
 fn can_be_layer(name: &str) -> bool {
     const OTHERS: [&str; 3] = ["PP:", "Optimizer", "enumerate("];
-    !is_profiler_step(name)
-        && !is_backend_range(name)
-        && !OTHERS.iter().any(|start| name.starts_with(start))
+    !is_profiler_step(name) && !is_backend_range(name) && !OTHERS.iter().any(|start| name.starts_with(start))
 }
 
 /// The layer and the role that an annotation names.
