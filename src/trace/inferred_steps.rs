@@ -17,7 +17,7 @@ use crate::events::Columns;
 use crate::iteration::{Engine, Iteration};
 use crate::no_step::is_no_step;
 use crate::repeat::{self, MinimumSize};
-use crate::step::{Step, StepRule, Steps, build, mask};
+use crate::step::{Step, StepRule, Steps, build, mask, repeated_annotations};
 use crate::step_evidence::{LaunchedWork, StepEvidence};
 use crate::strings::StrId;
 use hashbrown::HashMap;
@@ -56,6 +56,12 @@ pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: 
         repeated = evidence.refusal(&found);
         if repeated.is_none() {
             return found;
+        }
+        // What covers most time may be a phase of each step, such as loading data.
+        let others = repeated_annotations(c, classes).into_iter().skip(1);
+        let mut others = others.map(|steps| Steps::new(StepRule::Annotation, steps));
+        if let Some(steps) = others.find(|steps| evidence.refusal(steps).is_none()) {
+            return Steps { has_profiler_steps: found.has_profiler_steps, ..steps };
         }
         found = Steps {
             has_profiler_steps: found.has_profiler_steps,
