@@ -38,9 +38,10 @@ pub(super) fn foreign_magic(head: &[u8]) -> Option<KinetoRefusal> {
         [0x80, 2..=5, ..] => ("a Python pickle (a memory snapshot or flight recorder dump?)", EXPORT_HINT),
         [b'P', b'K', 3, 4, ..] => ("a zip archive", "unpack it and give the traces inside"),
         [b'P', b'A', b'R', b'1', ..] => ("a Parquet file", EXPORT_HINT),
-        [0x0a, ..] if head.get(1..64.min(head.len())).is_some_and(|b| b.iter().any(|x| *x < 9)) => {
-            ("a protobuf file (a Perfetto trace?)", EXPORT_HINT)
-        }
+        [0x0a, ..] if head.get(1..64.min(head.len())).is_some_and(|b| b.iter().any(|x| *x < 9)) => (
+            "a protobuf file, no JSON",
+            "`hta analyze FILE` reads Perfetto traces of torch.profiler (.pftrace)",
+        ),
         _ if head.get(257..262) == Some(b"ustar") => {
             ("a tar archive", "unpack it and give the traces inside")
         }
