@@ -6,6 +6,7 @@ use std::path::Path;
 
 const MADE: &str = "cargo run --release --example make_samples";
 const SIMULATED: &str = "a simulation whose times are known exactly, unchanged";
+const WRITTEN: &str = "planted rows, written by torch 2.15.0, unchanged";
 const RECORDED: &str = "own recording, torch 2.15.0 on CPU, unchanged";
 
 /// Path, description, and how it was made.
@@ -57,6 +58,10 @@ fn entries() -> Vec<(String, String, &'static str)> {
     entries.push(("gpu_single/rank_0.json.gz".to_owned(), single.to_owned(), MADE));
     let counters = "replayed hardware counters of four kernels, as the range profiler writes them; synthetic";
     entries.push(("gpu_counters/rank_0.json.gz".to_owned(), counters.to_owned(), MADE));
+    let cuspy = "one GPU, 3 steps, with samples of power, clocks and utilization, as Cuspy writes them; synthetic";
+    entries.push(("gpu_cuspy/rank_0.json.gz".to_owned(), cuspy.to_owned(), WRITTEN));
+    let pftrace = "the same as Perfetto protobuf; synthetic";
+    entries.push(("gpu_pftrace/rank_0.pftrace.gz".to_owned(), pftrace.to_owned(), WRITTEN));
     let serving = "an inference engine on one GPU, 3 iterations: a prompt, then two decode steps from a graph; synthetic";
     entries.push(("serving/rank_0.json.gz".to_owned(), serving.to_owned(), MADE));
     let capture = "the same engine while it captures the graphs of two batches; synthetic";

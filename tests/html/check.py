@@ -40,7 +40,8 @@ import paper
 import sections
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SAMPLES = ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single", "serving"]
+SAMPLES = ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gpu_counters", "gpu_cuspy", "gloo_ddp4", "cpu_single",
+           "serving"]
 # pages with a baseline: of the same run, of another job, and of names that are no names
 COMPARED = [("gpu_ddp8", "gpu_ddp8"), ("gpu_ddp8", "gpu_single"), ("serving", "serving"), ("hostile", "gpu_single"), ("gpu_single", "hostile")]
 # what `--only` chooses from: pages, pages with a baseline, the page on paper and by keys, planted causes, many ranks

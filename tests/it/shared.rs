@@ -130,5 +130,5 @@ pub fn folders_below(folder: &Path) -> Vec<PathBuf> {
 /// Whether a file with this name is read from a folder.
 pub fn looks_like_a_trace(path: &Path) -> bool {
     let name = path.to_string_lossy().to_lowercase();
-    [".json", ".json.gz", ".json.zst", ".tmp"].iter().any(|e| name.ends_with(e))
+    [".json", ".json.gz", ".json.zst", ".pftrace", ".pftrace.gz", ".tmp"].iter().any(|e| name.ends_with(e))
 }

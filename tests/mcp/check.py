@@ -173,7 +173,7 @@ async def questions_of(hta, arguments, environment, every):
 
 
 async def check(hta, moto):
-    names = ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gloo_ddp4", "cpu_single", "serving", "gpu_counters"]
+    names = ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gloo_ddp4", "cpu_single", "serving", "gpu_counters", "gpu_cuspy"]
     paths = [str(SAMPLES / n) for n in names] + [str(SAMPLES.parent.parent / "tests/broken/one_rank_cut")]
     await questions_of(hta, paths, None, (eight_ranks, others, refusals))
     with store(moto, hta) as (environment, endpoint):

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const SAMPLES: [&str; 9] = [
+const SAMPLES: [&str; 11] = [
     "cpu_single",
     "gloo_ddp4",
     "gpu_counters",
+    "gpu_cuspy",
     "gpu_ddp8",
     "gpu_ep4",
+    "gpu_pftrace",
     "gpu_pp4",
     "gpu_single",
     "serving",

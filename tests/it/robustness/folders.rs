@@ -83,7 +83,7 @@ fn every_sample_ends_as_the_contract_says() {
     let [clean, partly, nothing] = check_all(&shared::files_below(&samples));
     // In cpu_awkward_names the profiler lost three names; KNOWN_ANSWERS.json, MANIFEST.tsv and ground_truth.json are
     // not traces.
-    assert_eq!((clean, partly, nothing), (25, 1, 3));
+    assert_eq!((clean, partly, nothing), (27, 1, 3));
     assert_eq!(check(&samples.join("cpu_single/cpu_awkward_names.pt.trace.json")), 1);
     for (set, code) in [("gpu_ddp8", 0), ("gloo_ddp4", 0), ("cpu_single", 1)] {
         assert_eq!(check(&samples.join(set)), code, "{set}");

@@ -332,9 +332,10 @@ pub fn traces_below(folder: &Path) -> Vec<PathBuf> {
 fn parts_sum_to_the_whole_on_every_sample() {
     let samples = shared::samples();
     let (readable, windows) = check_files(&traces_below(&samples));
-    // 8 GPU ranks with 5 steps, 4 of a pipeline and 4 with experts, 4 CPU ranks with 3 steps, 2 CPU processes, one GPU with 8 steps, one file of counters, one of
-    // an engine and one of its captures; ground truths and answers are not traces.
-    assert_eq!(readable, 8 + 4 + 4 + 4 + 2 + 4);
+    // 8 GPU ranks with 5 steps, 4 of a pipeline and 4 with experts, 4 CPU ranks with 3 steps, 2 CPU processes, one GPU
+    // with 8 steps, one file of counters, one of an engine and one of its captures, two of one GPU with samples of its
+    // clocks; ground truths and answers are not traces.
+    assert_eq!(readable, 8 + 4 + 4 + 4 + 2 + 4 + 2);
     assert!(windows >= 2 * (8 * (5 + 3) + 4 * (3 + 3) + 2 * 3), "{windows}");
     for set in ["gpu_ddp8", "gloo_ddp4"] {
         let answer = try_run(&[samples.join(set)], &options()).expect("a good set");

@@ -21,8 +21,8 @@ use std::sync::OnceLock;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Folders of the samples.
-const SAMPLES: [&str; 7] =
-    ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"];
+const SAMPLES: [&str; 8] =
+    ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gpu_counters", "gpu_cuspy", "gloo_ddp4", "cpu_single"];
 
 /// The traces of a sample, as a user in the repository names them.
 fn traces(sample: &str) -> PathBuf {
