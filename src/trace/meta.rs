@@ -61,7 +61,7 @@ impl Recorder {
         match self {
             Recorder::Kineto => "Kineto",
             Recorder::Cuspy => "Cuspy",
-            Recorder::Converted => "converted Perfetto trace",
+            Recorder::Converted => "a Perfetto converter",
             Recorder::Nsys => "Nsight Systems",
             Recorder::Nvprof => "nvprof",
             Recorder::MemoryDump => "memory dump",
