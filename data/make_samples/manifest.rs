@@ -58,7 +58,8 @@ fn entries() -> Vec<(String, String, &'static str)> {
     entries.push(("gpu_single/rank_0.json.gz".to_owned(), single.to_owned(), MADE));
     let counters = "replayed hardware counters of four kernels, as the range profiler writes them; synthetic";
     entries.push(("gpu_counters/rank_0.json.gz".to_owned(), counters.to_owned(), MADE));
-    let cuspy = "one GPU, 3 steps, with samples of power, clocks and utilization, as Cuspy writes them; synthetic";
+    let cuspy =
+        "one GPU, 3 steps, with samples of power, clocks and utilization, as Cuspy writes them; synthetic";
     entries.push(("gpu_cuspy/rank_0.json.gz".to_owned(), cuspy.to_owned(), WRITTEN));
     let pftrace = "the same as Perfetto protobuf; synthetic";
     entries.push(("gpu_pftrace/rank_0.pftrace.gz".to_owned(), pftrace.to_owned(), WRITTEN));

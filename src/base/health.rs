@@ -107,8 +107,8 @@ counters! {
                                        of their stream has started";
     DurCut "gpu_dur_cut" Repair "of those, activities over three or more later ones, which cannot be; their \
                                  time after the next start counts nowhere";
-    StreamIsLabel "stream_is_label" Repair "activities in CUDA graphs whose `stream` was an annotation of the \
-        program or a lane of the drawing; the stream was taken from elsewhere in the row";
+    StreamIsLabel "stream_is_label" Repair "activities in CUDA graphs whose `stream` was an annotation of \
+        the program or a lane of the drawing; the stream was taken from elsewhere in the row";
     LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call";
     StreamOvertaken "stream_order_differs" Info "activities that run on their stream after one that was \
         launched later";

@@ -52,7 +52,7 @@ pub(crate) fn settle_cuspy(columns: &mut ColumnsBuilder, meta: &mut Meta) {
     if is_cuspy && meta.recorder == Recorder::Kineto {
         meta.recorder = Recorder::Cuspy;
     }
-    let device_rows = DeviceRows::new(columns);
+    let device_rows = DeviceCategories::new(columns);
     settle_places(columns, &device_rows, &fields, is_cuspy);
     if is_cuspy {
         settle_nodes(columns, &device_rows);
@@ -64,12 +64,12 @@ pub(crate) fn settle_cuspy(columns: &mut ColumnsBuilder, meta: &mut Meta) {
 }
 
 /// Which rows are those of a device.
-struct DeviceRows {
+struct DeviceCategories {
     /// By category.
     is_device: Vec<bool>,
 }
 
-impl DeviceRows {
+impl DeviceCategories {
     fn new(columns: &ColumnsBuilder) -> Self {
         let is_node = |text: StrId| GRAPH_NODES.contains(&columns.strings.get(text));
         let of_device = columns.categories.iter().map(|c| c.class.is_gpu() || is_node(c.text));
@@ -108,7 +108,12 @@ fn signs(columns: &ColumnsBuilder) -> usize {
 }
 
 /// Takes the stream and the device of device rows from where no annotation can have changed them.
-fn settle_places(columns: &mut ColumnsBuilder, rows: &DeviceRows, fields: &DeviceFields, is_cuspy: bool) {
+fn settle_places(
+    columns: &mut ColumnsBuilder,
+    rows: &DeviceCategories,
+    fields: &DeviceFields,
+    is_cuspy: bool,
+) {
     let mut originals = fields.by_row().filter_map(|(row, of_row)| {
         let text = columns.strings.get(last(of_row, DeviceField::OriginalStream)?);
         Some((row, text.parse::<i64>().ok()?))
@@ -156,7 +161,7 @@ fn settle_places(columns: &mut ColumnsBuilder, rows: &DeviceRows, fields: &Devic
 }
 
 /// Adds node 0 to activities in graphs where it is left out.
-fn settle_nodes(columns: &mut ColumnsBuilder, rows: &DeviceRows) {
+fn settle_nodes(columns: &mut ColumnsBuilder, rows: &DeviceCategories) {
     let (mut graphs, mut nodes) = (columns.args.cursor(Arg::GraphId), columns.args.cursor(Arg::GraphNodeId));
     let lacks_node = |row: &u32| graphs.get(*row).is_some_and(|id| id > 0) && nodes.get(*row).is_none();
     let added: Vec<(u32, Option<u64>)> =

@@ -85,7 +85,9 @@ pub struct ArgSpec {
 }
 
 macro_rules! args {
-    ($($id:ident: [$($key:literal),*] $column:literal $ty:ident $need:ident $unit:literal $doc:literal;)+) => {
+    ($(
+        $id:ident: [$($key:literal),*] $column:literal $ty:ident $need:ident $unit:literal $doc:literal;
+    )+) => {
         /// The known arguments; the discriminant is the index in [`ARGS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -105,7 +107,8 @@ args! {
     Correlation: ["correlation"] "correlation" UInt Analysis "" "joins a GPU activity to its launch call";
     ExternalId: ["External id", "external id"] "external_id" UInt Analysis "" "operator id, or a copy of the \
         correlation";
-    GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 without a graph is none";
+    GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 without a \
+        graph is none";
     GraphId: ["graph id"] "graph_id" UInt Analysis "" "CUDA graph; 0 is none";
     GraphAnnotation: [] "graph_annotation" Text Analysis "" "name that the program gave to this part of a \
         CUDA graph, with ` backward` in the backward pass";
@@ -365,6 +368,29 @@ fn spread<T: Copy + Default>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn changed_columns_are_those_of_a_map(
+            values in prop::collection::btree_map(0u32..60, any::<u64>(), 0..40),
+            changes in prop::collection::btree_map(0u32..60, any::<Option<u64>>(), 0..40),
+        ) {
+            let mut args = ArgColumns::default();
+            values.iter().for_each(|(row, value)| args.column_mut(Arg::Stream).push(*row, *value));
+            let changes: Vec<(u32, Option<u64>)> = changes.into_iter().collect();
+            args.change(Arg::Stream, &changes);
+            let mut want = values;
+            for (row, value) in changes {
+                match value {
+                    Some(value) => drop(want.insert(row, value)),
+                    None => drop(want.remove(&row)),
+                }
+            }
+            let got: Vec<_> = args.column(Arg::Stream).iter().collect();
+            prop_assert_eq!(got, want.into_iter().collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn declarations_stand_at_their_own_position_and_are_distinct() {

@@ -70,3 +70,20 @@ impl DeviceFields {
         self.all = self.all.iter().filter_map(|&(row, field, text)| Some((map(row)?, field, text))).collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_follow_their_rows_and_those_of_dropped_rows_are_dropped() {
+        let mut fields = DeviceFields::default();
+        for (row, field) in [(1, DeviceField::Name), (2, DeviceField::Name), (2, DeviceField::AutogradPhase)]
+        {
+            fields.push(row, field, StrId::EMPTY);
+        }
+        fields.renumber(&[Some(0), None, Some(1)]);
+        let rows: Vec<(u32, usize)> = fields.by_row().map(|(row, of_row)| (row, of_row.len())).collect();
+        assert_eq!(rows, [(1, 2)]);
+    }
+}

@@ -37,7 +37,8 @@ table! {
         scope: Text, "", "capture: everything; step: what starts or is launched in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
         side: Text, "",
-            "host: recorded on a thread; gpu: drawn on the device; graph: given to a part of a CUDA graph; none";
+            "host: recorded on a thread; gpu: drawn on the device; graph: given to a part of a CUDA graph; \
+             none";
         name: Text, "", "annotation, or `(none)`";
         is_step: bool, "", "the annotation marks steps";
         range_count: u64, "", "ranges";

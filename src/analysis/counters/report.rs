@@ -8,6 +8,25 @@ use crate::worst_first::WorstFirst;
 use hta_base::table::schema::TableSpec;
 use hta_base::units::{fmt_ns, fmt_pct, percent};
 
+/// What the columns mean, and why some are empty.
+fn words(rows: &[CounterMeanRow]) -> Vec<&'static str> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut words = vec![
+        "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids",
+        "known: of the kernels' time, with blocks per SM and with an occupancy",
+    ];
+    let lacks = |pct: Option<f64>| pct == Some(0.0);
+    if rows.iter().any(|r| r.kernel_ns > 0 && lacks(r.blocks_known_pct) && lacks(r.occupancy_known_pct)) {
+        words.push(
+            "0 % known: the file records neither these numbers of kernels nor the properties of the device \
+             from which they follow",
+        );
+    }
+    words
+}
+
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let several = several_devices(&groups::<CounterMeans>(partials));
     let mut rows: Vec<CounterMeanRow> = Vec::new();
@@ -26,21 +45,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         ((window - i128::from(row.kernel_ns)) << 40).checked_div(window).unwrap_or(0)
     };
     let shown = WorstFirst::new(&rows, options.top, unused);
-    if !rows.is_empty() {
-        notes.push(
-            "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids"
-                .to_string(),
-        );
-        notes.push("known: of the kernels' time, with blocks per SM and with an occupancy".to_string());
-    }
-    let lacks = |pct: Option<f64>| pct == Some(0.0);
-    if rows.iter().any(|r| r.kernel_ns > 0 && lacks(r.blocks_known_pct) && lacks(r.occupancy_known_pct)) {
-        notes.push(
-            "0 % known: the file records neither these numbers of kernels nor the properties of the device \
-             from which they follow"
-                .to_string(),
-        );
-    }
+    notes.extend(words(&rows).into_iter().map(str::to_string));
     let name = |row: &CounterMeanRow| {
         let device = row.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
         (row.rank, device)

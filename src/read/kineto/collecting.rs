@@ -7,7 +7,6 @@ use crate::kineto::event::arg_step;
 use crate::kineto::event::member;
 use crate::kineto::gaps::{GapEnd, ParserState};
 use hta_trace::category::is_counter_range;
-use hta_trace::device_fields::DeviceField;
 
 impl EventReader {
     /// Collects the tokens of the event whose `{` is at the cursor.
@@ -100,18 +99,7 @@ impl EventReader {
         }
         let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
         s.huge += u64::from(is_huge && value.bytes(buf).iter().all(u8::is_ascii_digit));
-        match step {
-            GapEnd::Other { label: true } => s.label = value,
-            GapEnd::Memory(arg) => s.memory.push((arg, value)),
-            GapEnd::Device(field) => {
-                s.fields.push((field, value));
-                if field == DeviceField::Name {
-                    s.label = value;
-                }
-            }
-            GapEnd::Value => s.value = value,
-            _ => {}
-        }
+        s.keep_argument(step, value);
         let is_merged = self.part.is_some() && s.raw.keep(buf.get(key..).unwrap_or_default(), value);
         if keep_rest && !is_merged {
             s.rest.push(member(key, value));

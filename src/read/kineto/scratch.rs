@@ -1,6 +1,7 @@
 //! The tokens of one event, collected before its row is made, because keys come in any order.
 
 use super::cursor::{Token, TokenKind};
+use super::gaps::GapEnd;
 use super::memory::MemoryArg;
 use hta_trace::args::Arg;
 use hta_trace::device_fields::DeviceField;
@@ -52,6 +53,22 @@ impl Scratch {
         memory.clear();
         fields.clear();
         *self = Scratch { args, memory, fields, rest, ..Scratch::default() };
+    }
+
+    /// Keeps the value of an argument without a column, if it has a use.
+    pub(super) fn keep_argument(&mut self, step: GapEnd, value: Token) {
+        match step {
+            GapEnd::Other { label: true } => self.label = value,
+            GapEnd::Memory(arg) => self.memory.push((arg, value)),
+            GapEnd::Device(field) => {
+                self.fields.push((field, value));
+                if field == DeviceField::Name {
+                    self.label = value;
+                }
+            }
+            GapEnd::Value => self.value = value,
+            _ => {}
+        }
     }
 
     /// Whether reading stopped inside `args`, after everything that identifies the event.

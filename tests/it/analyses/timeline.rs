@@ -55,7 +55,9 @@ fn check_sums(answer: &Answer, what: &str) -> usize {
 #[test]
 fn blocks_of_the_samples_sum_to_the_account() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples");
-    for sample in ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gloo_ddp4", "gpu_single", "gpu_counters", "gpu_cuspy", "serving"] {
+    for sample in
+        ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gloo_ddp4", "gpu_single", "gpu_counters", "gpu_cuspy", "serving"]
+    {
         let found = check_sums(&answer(&[root.join(sample)], &options()), sample);
         assert!(found > 0, "{sample}");
     }

@@ -49,7 +49,17 @@ const COLUMNS: [&str; 37] = [
 #[test]
 fn every_value_of_a_key_column_is_a_topic() {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
-    for sample in ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gloo_ddp4", "gpu_counters", "gpu_cuspy", "gpu_pftrace", "serving"] {
+    for sample in [
+        "gpu_ddp8",
+        "gpu_pp4",
+        "gpu_ep4",
+        "gpu_single",
+        "gloo_ddp4",
+        "gpu_counters",
+        "gpu_cuspy",
+        "gpu_pftrace",
+        "serving",
+    ] {
         let answer = answer(&[shared::samples().join(sample)], &options());
         for batch in answer.batches() {
             let columns = batch.spec.columns.iter().filter(|c| COLUMNS.contains(&c.name) && c.kind == "text");

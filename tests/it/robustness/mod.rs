@@ -3,6 +3,7 @@
 pub mod broken;
 pub mod brute;
 pub mod corpus;
+pub mod cuspy;
 pub mod damage;
 pub mod events;
 pub mod faults;

@@ -6,8 +6,17 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const SAMPLES: [&str; 9] =
-    ["cpu_single", "gloo_ddp4", "gpu_counters", "gpu_cuspy", "gpu_ddp8", "gpu_ep4", "gpu_pp4", "gpu_single", "serving"];
+const SAMPLES: [&str; 9] = [
+    "cpu_single",
+    "gloo_ddp4",
+    "gpu_counters",
+    "gpu_cuspy",
+    "gpu_ddp8",
+    "gpu_ep4",
+    "gpu_pp4",
+    "gpu_single",
+    "serving",
+];
 const TABLES: [&str; 5] = ["diff_summary", "diff_by_name", "diff_steps", "diff_causes", "diff_iterations"];
 
 fn hta(folder: &Path, args: &[&str]) -> Output {

@@ -33,9 +33,18 @@ fn sample(set: &str) -> tempfile::TempDir {
 
 #[test]
 fn shares_of_every_sample_merged_leave_the_bytes_of_one_run() {
-    for set in
-        ["gpu_ddp8", "gpu_pp4", "gpu_ep4", "gloo_ddp4", "gpu_single", "gpu_counters", "gpu_cuspy", "gpu_pftrace", "cpu_single", "serving"]
-    {
+    for set in [
+        "gpu_ddp8",
+        "gpu_pp4",
+        "gpu_ep4",
+        "gloo_ddp4",
+        "gpu_single",
+        "gpu_counters",
+        "gpu_cuspy",
+        "gpu_pftrace",
+        "cpu_single",
+        "serving",
+    ] {
         let dir = sample(set);
         let root = dir.path();
         let one = whole(root, "traces", &[]);
