@@ -119,6 +119,9 @@ fn settle_places(
         Some((row, text.parse::<i64>().ok()?))
     });
     let mut original = originals.next();
+    if original.is_none() && !is_cuspy {
+        return;
+    }
     let args = &columns.args;
     let (mut streams, mut devices) = (args.cursor(Arg::Stream), args.cursor(Arg::Device));
     let mut lanes = args.cursor(Arg::DisplayLane);

@@ -198,6 +198,10 @@ fn copies_nodes_and_annotations_of_cuspy_are_named() {
         assert_eq!(class("EventRecord"), (Class::CudaEvent, 0), "{file}");
         assert_eq!(class("HostNode: my_cb"), (Class::Sync, 100), "{file}");
         assert!(trace.columns.categories.iter().all(|c| c.class != Class::Unknown), "{file}");
+        // Cuspy names threads a second time, without what stands in brackets.
+        let threads = trace.thread_names();
+        let host = trace.text(*threads.get(&trace.columns.lane[0]).expect("the thread has a name"));
+        assert!(host.ends_with("(python)"), "{file}: {host}");
         // Sums that the writer prints as 6.8389999999999995 us.
         let drawn: Vec<i64> = (0..trace.columns.len() as u32)
             .filter(|row| trace.classes[*row as usize] == Class::GpuAnnotation)
