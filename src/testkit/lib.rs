@@ -32,7 +32,9 @@ pub mod every;
 mod format;
 mod metadata;
 mod nesting;
+mod perfetto;
 mod place;
+mod protobuf;
 mod row;
 mod thread;
 mod time;
@@ -49,6 +51,7 @@ pub use format::{
     CategorySpelling, Era, ExternalIds, Format, FractionStyle, Ids, MetadataSide, Placement, Root,
     TestRecorder, Times, WhiteSpace,
 };
+pub use protobuf::{ProtoMessage, perfetto_file};
 pub use row::TestRow;
 pub use thread::Thread;
 pub use time::{DEFAULT_BASE_NS, ms, ns, us};

@@ -41,6 +41,7 @@ mod ops_known;
 mod overlay;
 mod page;
 mod patterns;
+mod perfetto;
 mod pipeline;
 mod pyprof;
 mod queue;
