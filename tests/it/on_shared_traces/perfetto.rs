@@ -15,6 +15,7 @@ use hta::trace::strings::StrId;
 use hta_base::health::Counter;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// An event as the known answers have it.
@@ -341,6 +342,31 @@ mod on_shared_traces {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// Every prefix and every flipped byte of torch's smallest file, packed and unpacked.
+    #[test]
+    fn no_cut_and_no_flipped_byte_of_torchs_own_file_stops_the_program() {
+        let Some(own) = own_files() else { return };
+        let packed = std::fs::read(own.join("native/edge.pftrace.gz")).expect("the file can be read");
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).expect("a whole file");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("rank_0.pftrace");
+        for (bytes, flip) in [(&packed, 0x10), (&bytes, 0xff)] {
+            let read = |bytes: &[u8]| {
+                std::fs::write(&path, bytes).expect("a temporary file can be written");
+                let input = hta::read::input::Input::named(path.as_path());
+                load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).is_ok()
+            };
+            assert!(read(bytes) && !read(&[]));
+            for at in 0..bytes.len() {
+                read(&bytes[..at]);
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                read(&damaged);
             }
         }
     }

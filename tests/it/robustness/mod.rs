@@ -13,6 +13,7 @@ pub mod hostile;
 pub mod invariants;
 pub mod nsys;
 pub mod nvprof;
+pub mod perfetto;
 pub mod random;
 pub mod recorders;
 pub mod shapes;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-fn hta(arguments: &[&str], paths: &[&Path]) -> Output {
+pub fn hta(arguments: &[&str], paths: &[&Path]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hta")).args(arguments).args(paths).output().expect("hta runs")
 }
 
