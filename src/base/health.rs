@@ -116,8 +116,8 @@ counters! {
         recorded into a graph";
     GraphOrderDiffers "graph_order_differs" Info "replays of graphs whose activities start in another order \
         than that of the nodes or of the file; the latter counts";
-    CounterSamplesLost "counter_samples_lost" Info "samples of hardware counters that miss at the begin or in \
-        the middle: the profiler keeps only the newest of a long capture; means are of the others";
+    CounterSamplesLost "counter_samples_lost" Info "samples of hardware counters that miss at the begin or \
+        in the middle: the profiler keeps only the newest of a long capture; means are of the others";
     StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running \
                                          maximum of ends";
     StreamEndsCut "stream_overlap_not_recorded" Info "the recorder ends each GPU activity where the next one of \

@@ -168,10 +168,9 @@ impl RankTrace {
         );
         health.merge(&of_hosts);
         let stream_captures = StreamCaptures::new(&columns, &classes);
-        let (c, classes_of) = (&columns, &classes[..]);
         let read = ReadEvents {
-            c,
-            classes: classes_of,
+            c: &columns,
+            classes: &classes,
             meta: &meta,
             hosts: &hosts,
             stream_captures: &stream_captures,
@@ -192,8 +191,8 @@ impl RankTrace {
         let replays = || GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all)));
         let graph_replays = if has_graphs { replays() } else { GraphReplays::default() };
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
-        let counters = recorded_counters(&columns, &devices, capture, &mut health);
         Self {
+            counters: recorded_counters(&columns, &devices, capture, &mut health),
             rank,
             rank_source,
             file,
@@ -207,7 +206,6 @@ impl RankTrace {
             edges,
             capture,
             health,
-            counters,
             devices,
             is_device_lost,
             stacks,

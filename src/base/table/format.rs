@@ -23,13 +23,17 @@ pub enum CellType {
 }
 
 /// Endings of names of columns, with their units, and how numbers of them are shown.
-const UNITS: [(&str, &str, CellType); 6] = [
+const UNITS: [(&str, &str, CellType); 10] = [
     ("_ns", "ns", CellType::Ns),
     ("_bytes", "bytes", CellType::Bytes),
     ("_pct", "%", CellType::Percent),
     ("_gb_per_s", "GB/s", CellType::GbPerS),
     ("tb_per_s", "TB/s", CellType::Number),
     ("tflops_per_s", "TFLOP/s", CellType::Number),
+    ("_j", "J", CellType::Number),
+    ("_w", "W", CellType::Number),
+    ("_mhz", "MHz", CellType::Number),
+    ("_c", "C", CellType::Number),
 ];
 
 /// What is counted, with its plural.

@@ -18,8 +18,8 @@ const LARGEST_POWER: i128 = 1 << 24;
 const LONGEST: i128 = 1 << 50;
 
 impl PowerCurve {
-    /// The curve through samples in watts, in order of time. `None` if there are fewer than two, or a value is
-    /// no power.
+    /// The curve through samples in watts, in order of time. `None` if there are fewer than two, or a value
+    /// is no power.
     pub fn new(samples: &[(Ns, f64)]) -> Option<Self> {
         let mut points: Vec<(Ns, i128, i128)> = Vec::with_capacity(samples.len());
         for (ts, watts) in samples {

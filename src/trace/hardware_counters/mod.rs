@@ -1,8 +1,8 @@
-//! Hardware counters that a profiler samples while work runs: kinds, the time for which a sample stands, means
-//! over a set of time, and energy. All of it is integer arithmetic; ratios are made at the last step.
+//! Hardware counters that a profiler samples while work runs: kinds, the time for which a sample stands,
+//! means over a set of time, and energy. All of it is integer arithmetic; ratios are made at the last step.
 //!
-//! Two sources have two meanings. A sample of the *environment* (power, clocks, temperature) is the value at an
-//! instant. A sample of *PM sampling* (SM active, HBM) is the mean over the time that starts with it.
+//! Two sources have two meanings. A sample of the *environment* (power, clocks, temperature) is the value at
+//! an instant. A sample of *PM sampling* (SM active, HBM) is the mean over the time that starts with it.
 
 mod cells;
 mod energy;

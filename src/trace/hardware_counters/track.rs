@@ -84,8 +84,8 @@ impl RecordedCounters {
         self.pm_sampling.iter().filter_map(of).sum()
     }
 
-    /// The counter of a device with a kind, if there is one and its means say something. Of two metrics of one
-    /// kind the first by name.
+    /// The counter of a device with a kind, if there is one and its means say something. Of two metrics of
+    /// one kind the first by name.
     pub fn of(&self, device: i64, kind: HardwareCounter) -> Option<&RecordedCounter> {
         self.tracks.iter().find(|t| t.device == device && t.kind == kind && t.has_means())
     }

@@ -64,9 +64,9 @@ impl<'a> DevicePower<'a> {
         self.counter.period.zip(usual).is_some_and(dense)
     }
 
-    /// Energy of each name of activities: the power of an instant is divided equally among the activities that
-    /// run. What is left of a division goes to those that started first, so that all names add up to the
-    /// energy of busy time.
+    /// Energy of each name of activities: the power of an instant is divided equally among the activities
+    /// that run. What is left of a division goes to those that started first, so that all names add up to
+    /// the energy of busy time.
     pub(super) fn shares(&self, trace: &RankTrace, work: &DeviceWork) -> HashMap<StrId, i128> {
         let Ok(curve) = &self.curve else { return HashMap::new() };
         let own = work.activities.iter().filter_map(|i| trace.activities.get(*i as usize));

@@ -49,7 +49,8 @@ fn unresolved(set: &ScopedTime, period: Option<Ns>) -> Option<String> {
             "sampled every {every}, kernels of {long} (median): a value is the mean of all that ran in {that}"
         ),
         Scope::Collective => format!(
-            "sampled every {every}, collectives of {long} (median): a value is the mean of all that ran in {that}"
+            "sampled every {every}, collectives of {long} (median): a value is the mean of all that ran in \
+             {that}"
         ),
         Scope::Step => {
             format!("sampled every {every}, a step of {long}: a value is the mean of all in {that}")

@@ -106,7 +106,8 @@ pub(crate) fn view(table: &Batch, options: &Options) -> Option<View> {
         cells,
     );
     let mut notes = vec![
-        "SM active, HBM, clock, power: sampled by the device; SM eff.: estimated from grids over the same time"
+        "SM active, HBM, clock, power: sampled by the device; SM eff.: estimated from grids over the same \
+         time"
             .to_string(),
         "busy: while an activity runs; a sample holds all that ran in its time, not one kernel".to_string(),
     ];

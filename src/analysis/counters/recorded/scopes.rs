@@ -3,7 +3,7 @@
 //! ```text
 //!   host steps   [step 0  )   [step 1  )   [step 2  )
 //!   samples      |....|....|....|....|....|....|....|
-//!   step         [ 0          [ 1          [ 2          )    up to the start of the next; the last as the others
+//!   step         [ 0          [ 1          [ 2          )    up to the next; the last one as the others
 //!   capture      [                                      )    activities and samples
 //! ```
 //!

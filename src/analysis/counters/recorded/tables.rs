@@ -5,11 +5,12 @@ use hta_base::table::schema::Text;
 
 table! {
     /// Samples of hardware counters as recorded, each with the time for which it stands.
-    pub struct HardwareCounters, HardwareCounterRow = "hardware_counters" by "rank, device, counter, ts_ns" {
+    pub struct HardwareCounters, HardwareCounterRow = "hardware_counters"
+        by "rank, device, counter, ts_ns" {
         rank; device;
         kind: Text, "",
-            "power, temperature, sm_clock, memory_clock, fan, sm_active, hbm, hbm_read, hbm_write, nvlink_rx, \
-             nvlink_tx, pcie, cycles or other";
+            "power, temperature, sm_clock, memory_clock, fan, sm_active, hbm, hbm_read, hbm_write, \
+             nvlink_rx, nvlink_tx, pcie, cycles or other";
         counter: Text, "", "name as recorded";
         unit: Option<Text>, "", "W, C, MHz, %, per s or cycles; null: the file does not tell";
         source: Text, "",
@@ -17,8 +18,8 @@ table! {
              derived (computed by the recorder, not measured)";
         ts_ns: i64, "ns", "time of the sample";
         dur_ns: i64, "ns",
-            "length of the time for which the value stands; 0 for derived values, and where there is only one \
-             sample";
+            "length of the time for which the value stands; 0 for derived values, and where there is only \
+             one sample";
         value: f64, "", "value in the unit of the row";
     }
 }
@@ -44,8 +45,8 @@ table! {
         covered_ns: i64, "ns", "length of the time for which a sample stands";
         window_ns: i64, "ns", "length of the time";
         resolved: bool, "",
-            "the time fills 80 % of its samples, or its shortest piece lasts for two periods: the samples tell it \
-             from what else ran";
+            "the time fills 80 % of its samples, or its shortest piece lasts for two periods: the samples \
+             tell it from what else ran";
         reason: Option<Text>, "", "why there is no mean, or what it includes";
     }
 }
@@ -55,15 +56,16 @@ table! {
     pub struct EnergyTable, EnergyRow = "energy" by "rank, device, scope, name, step" {
         rank; device;
         scope: Text, "",
-            "busy (some activity runs), capture (all that is recorded, samples included), idle (capture without \
-             busy), kernel_name, span (first start to last end of the device's activities) or step";
+            "busy (some activity runs), capture (all that is recorded, samples included), idle (capture \
+             without busy), kernel_name, span (first start to last end of the device's activities) or step";
         name: Option<Text>, "", "activity; null in the other scopes";
         step; step_label;
         pj: Option<Text>, "pJ", "energy as an integer; null: see reason";
         j: Option<f64>, "J", "the same in joules";
         covered_ns: i64, "ns", "length of the time for which a sample of power stands";
         window_ns: i64, "ns", "length of the time";
-        tokens: Option<u64>, "", "tokens by which the iteration that is the step brings its requests on, as in iterations";
+        tokens: Option<u64>, "",
+            "tokens by which the iteration that is the step brings its requests on, as in iterations";
         shared: Option<Text>, "",
             "by share of time: the power of each instant is divided equally among the activities that run";
         reason: Option<Text>, "", "why there is no energy";
@@ -76,18 +78,25 @@ table! {
         rank; device;
         sampled_every_ns: Option<i64>, "ns", "period of PM sampling: SM active, HBM and links";
         power_every_ns: Option<i64>, "ns", "time between two samples of power";
-        sm_active_pct: Option<f64>, "%", "mean share of the SMs that have work, first activity to last";
+        sm_active_pct: Option<f64>, "%",
+            "mean share of the SMs that have work, first activity to last", "SM active, %";
         sm_efficiency_pct: Option<f64>, "%",
-            "computed over the same time: mean of min(1, blocks per SM of the running kernels)";
-        sm_active_busy_pct: Option<f64>, "%", "mean share of the SMs that have work while an activity runs";
-        hbm_busy_pct: Option<f64>, "%", "mean use of the memory's bandwidth while an activity runs, of its peak";
-        sm_clock_mhz: Option<f64>, "MHz", "mean clock of the SMs while an activity runs";
-        power_w: Option<f64>, "W", "mean power over the capture";
-        temperature_max_c: Option<f64>, "C", "highest sample of the temperature in the capture";
-        energy_j: Option<f64>, "J", "energy of the capture";
+            "computed over the same time: mean of min(1, blocks per SM of the running kernels)",
+            "SM efficiency (computed), %";
+        sm_active_busy_pct: Option<f64>, "%",
+            "mean share of the SMs that have work while an activity runs", "SM active while busy, %";
+        hbm_busy_pct: Option<f64>, "%",
+            "mean use of the memory's bandwidth while an activity runs, of its peak", "HBM while busy, %";
+        sm_clock_mhz: Option<f64>, "MHz",
+            "mean clock of the SMs while an activity runs", "SM clock while busy, MHz";
+        power_w: Option<f64>, "W", "mean power over the capture", "power, W";
+        temperature_max_c: Option<f64>, "C",
+            "highest sample of the temperature in the capture", "highest temperature, C";
+        energy_j: Option<f64>, "J", "energy of the capture", "energy, J";
         step_count: u64, "", "steps with an energy";
-        step_energy_j: Option<f64>, "J", "lower median of their energies";
+        step_energy_j: Option<f64>, "J", "lower median of their energies", "energy of a step, J";
         token_energy_j: Option<f64>, "J",
-            "energy of the steps whose tokens are known, divided by these tokens; where iterations name them";
+            "energy of the steps whose tokens are known, divided by these tokens; where iterations name \
+             them", "energy of a token, J";
     }
 }

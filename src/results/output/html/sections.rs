@@ -12,6 +12,7 @@ use crate::output::html::{
     overview, pipelines, time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
+use hta_analysis::counters::recorded::HardwareByRank;
 use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
 use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
 use hta_analysis::fabric::tables::FabricPlaces;
@@ -525,7 +526,32 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         topics: &["counters"],
         needs: &[Capability::DeviceTime],
         make: Some(|of, texts| time::utilization(of.results, of.ranks, texts)),
-        grids: &[made("stretches", "utilization over time", &[]), made("map", "utilization by rank", &[])],
+        grids: &[
+            made("stretches", "utilization over time", &[]),
+            made("map", "utilization by rank", &[]),
+            table(
+                "recorded",
+                "recorded hardware counters by rank",
+                Listed {
+                    columns: &[
+                        "rank",
+                        "device",
+                        "sampled_every_ns",
+                        "sm_active_pct",
+                        "sm_efficiency_pct",
+                        "sm_active_busy_pct",
+                        "hbm_busy_pct",
+                        "sm_clock_mhz",
+                        "power_w",
+                        "temperature_max_c",
+                        "step_count",
+                        "step_energy_j",
+                        "token_energy_j",
+                    ],
+                    ..Listed::of(HardwareByRank::SPEC, 200)
+                },
+            ),
+        ],
         ..SectionEntry::NONE
     },
     SectionEntry {

@@ -415,3 +415,37 @@ fn a_trace_without_steps_is_as_idle_in_the_page_as_in_the_text() {
     assert_eq!(page.sum("breakdown", "lanes", "dur_ns"), us(40));
     assert!(!page.has("breakdown", "steps"));
 }
+
+/// ```text
+/// us           0         10        20        30        40
+/// steps        [ 0                 )[ 1                )
+/// kernel          [==)                    [==)
+/// SM active    300 samples for each step, more than a line has points
+/// power        100 W at 0, 200 W at 30
+/// ```
+#[test]
+fn hardware_counters_are_lines_below_the_lane_of_their_device() {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    for (number, at) in [(0, us(0)), (1, us(20))] {
+        main.annotation(&format!("ProfilerStep#{number}"), at..at + us(20));
+        main.launch(at..at + us(1)).kernel("k", 7, at + us(3)..at + us(6));
+    }
+    for i in 0..600 {
+        t.hardware_counter("SM Active (%)", i * us(40) / 600, (i % 2) as f64);
+    }
+    t.hardware_counter("Power (W)", us(0), 100.0);
+    t.hardware_counter("Power (W)", us(30), 200.0);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let input = dir.path().join("rank_0.json");
+    std::fs::write(&input, t.to_json()).expect("a trace can be written");
+    let page = analyze(shown(&input), &dir.path().join("out"), &[]);
+    // A line of each counter in each of both steps; two samples share a point.
+    assert_eq!(page.cells("timeline", "lines", "samples"), [1, 300, 1, 300].map(Some));
+    assert_eq!(page.cells("timeline", "lines", "points"), [1, 150, 1, 150].map(Some));
+    let means = page.column("timeline", "points", "mean")["cells"].as_array().expect("cells");
+    assert_eq!((means.len(), means[0].as_f64(), means[1].as_f64()), (302, Some(100.0), Some(0.5)));
+    assert_eq!(page.cells("utilization", "recorded", "sampled_every_ns"), [Some(67)]);
+    let plain = of_sample("gpu_single");
+    assert!(page.has("timeline", "lines") && plain.cells("timeline", "lines", "samples").is_empty());
+}

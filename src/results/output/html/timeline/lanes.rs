@@ -207,6 +207,14 @@ impl TimelineLanes {
         self.windows.keys().map(|(_, (rank, _))| *rank)
     }
 
+    /// Steps and lanes: those of the longest step first, and in a step those of ranks that causes name.
+    pub(crate) fn by_importance(&self) -> Vec<(ShownStepKey, LaneKey)> {
+        let mut all: Vec<(ShownStepKey, LaneKey)> = self.windows.keys().copied().collect();
+        let place = |key: &ShownStepKey| self.steps.iter().position(|s| s.key == *key);
+        all.sort_by_cached_key(|(key, lane)| (place(key), !self.named.contains(&lane.0), *lane));
+        all
+    }
+
     pub(crate) fn window(&self, lane: LaneKey, step: ShownStepKey) -> Option<LaneWindow> {
         self.windows.get(&(step, lane)).copied()
     }

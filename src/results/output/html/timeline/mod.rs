@@ -1,6 +1,7 @@
 //! The section that shows steps on a time axis: blocks of every device, waits with the late rank, and for
 //! some ranks the spans of streams and threads.
 
+mod counters;
 mod lanes;
 mod tracks;
 
@@ -73,6 +74,9 @@ pub(crate) fn section(
     section = section.with("waits", waits(results, &lanes, texts)?).with("tints", tints(texts));
     let causes = room.has_tracks.then_some(causes.as_slice());
     for (name, grid) in tracks::grids(results, &lanes, causes, texts)? {
+        section = section.with(name, grid);
+    }
+    for (name, grid) in counters::grids(results, &lanes, texts)? {
         section = section.with(name, grid);
     }
     section.notes.extend(lanes.notes());

@@ -7,7 +7,7 @@ import { chooseStep, stepFollowers, stepNote } from "page/section.js";
 import { colour, kinds } from "page/theme.js";
 
 export function utilizationSection(f) {
-  const { stretches, map, steps } = f.grids;
+  const { stretches, map, steps, recorded } = f.grids;
   const starts = stretches.of("start_ns");
   const [unit, size] = axisUnit(starts);
   const isMany = map && map.distinct("ranks").length > 1;
@@ -58,6 +58,12 @@ export function utilizationSection(f) {
       const range = inside.length ? { range: [inside[0] - 0.5, inside[inside.length - 1] + 0.5] } : { autorange: true };
       return { ...chart, layout: { ...layout, xaxis: { ...layout.xaxis, ...range } } };
     }));
+  }
+  if (recorded?.rows) {
+    f.heading("Recorded by the hardware");
+    f.note("Sampled by the device, beside the SM efficiency that is computed from kernels over the same time. A sample "
+      + "holds all that ran in its time: see `hta explain counters`.");
+    f.openTable(recorded);
   }
   stepFollowers.push([overTime, (label) => {
     chosen = label;

@@ -8,6 +8,10 @@ import { isNarrow } from "page/theme.js";
 export const AXIS = 24;
 /** Height of a level of nested spans, in pixels. */
 export const LEVEL = 13;
+/** Height of a line of a hardware counter, in pixels. */
+const LINE = 30;
+/** With at most so many lanes, lines are shown before a lane is unfolded. */
+const FEW = 4;
 /** With more lanes than this, those of a host share a row until it is unfolded. */
 const MANY = 32;
 
@@ -40,7 +44,10 @@ export class Geometry {
     const laneRows = (lane, depth) => {
       const key = `lane ${lane.index}`;
       const track = (of) => ({ kind: "track", lane, track: of, depth: depth + 1, height: 6 + LEVEL * of.levels });
-      return [{ kind: "lane", lane, depth, height, key }, ...(this.open.has(key) ? lane.tracks.map(track) : [])];
+      const line = (of) => ({ kind: "line", lane, line: of, depth: depth + 1, height: LINE });
+      const [isOpen, isAlone] = [this.open.has(key), this.step.lanes.length <= FEW];
+      const below = [...(isOpen || isAlone ? lane.lines.map(line) : []), ...(isOpen ? lane.tracks.map(track) : [])];
+      return [{ kind: "lane", lane, depth, height, key }, ...below];
     };
     const hostRows = ([host, lanes]) => {
       const key = `host ${host}`;

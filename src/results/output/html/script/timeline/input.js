@@ -12,6 +12,7 @@ function foundAt(g, marks, px, py) {
   if (mark) return { mark: mark.mark, row };
   if (!row || px < g.gutter()) return { row, isLabel: true };
   const t = g.timeAt(px);
+  if (row.kind === "line") return { row, point: row.line.points.findLast((p) => p.start <= t) };
   if (row.kind === "track") return spanAt(g, row, t, py) ?? { row };
   if (row.kind === "host" || t < row.lane.start || t >= row.lane.until) return { row };
   return blockPlace(g, row, g.model.blockAt(row.lane, t), t);
@@ -120,8 +121,10 @@ export function followTimelineKeys(canvas, view, g, chosen, acts) {
 
   followKeys(canvas, () => {
     const now = chosen();
-    const at = now ? Math.max(0, g.rows.indexOf(g.rowOfChosen(now))) : 0;
-    const row = g.rows[at];
+    // nothing of a line is chosen
+    const rows = g.rows.filter((r) => r.kind !== "line");
+    const at = now ? Math.max(0, rows.indexOf(g.rowOfChosen(now))) : 0;
+    const row = rows[at];
     const t = now ? now.from : g.step.begin;
     const middle = now ? (now.from + now.until) / 2 : undefined;
     const beside = (by) => {
@@ -133,8 +136,8 @@ export function followTimelineKeys(canvas, view, g, chosen, acts) {
     const closer = () => g.zoom(1.6, middle);
     return {
       ArrowRight: () => beside(1), ArrowLeft: () => beside(-1),
-      ArrowDown: () => moveTo(g.rows[Math.min(at + (now ? 1 : 0), g.rows.length - 1)], t),
-      ArrowUp: () => moveTo(g.rows[Math.max(at - 1, 0)], t),
+      ArrowDown: () => moveTo(rows[Math.min(at + (now ? 1 : 0), rows.length - 1)], t),
+      ArrowUp: () => moveTo(rows[Math.max(at - 1, 0)], t),
       "+": closer, "=": closer, "-": () => g.zoom(1 / 1.6), 0: acts.fit,
       PageDown: () => g.pan(0.5), PageUp: () => g.pan(-0.5),
       Enter: () => acts.toggle(row), Escape: () => acts.select(null),

@@ -16,7 +16,7 @@ const MOST_LEVELS = 14;
 
 /** The model of a section's grids. Times are from the start of the step. */
 export class LaneModel {
-  constructor({ steps, lanes, blocks, merged, waits, tints, tracks, spans }) {
+  constructor({ steps, lanes, blocks, merged, waits, tints, tracks, spans, lines, points }) {
     this.durs = Float64Array.from(blocks.of("dur_ns"));
     this.parts = Uint8Array.from(blocks.of("part"));
     this.starts = new Float64Array(blocks.rows);
@@ -38,7 +38,7 @@ export class LaneModel {
       const lane = {
         index, rank: row("rank"), device: row("device"), host: row("host") || "", start: row("start_ns"),
         first, end: first + row("blocks"), until: row("start_ns"), waiting: row("waiting_ns") ?? null,
-        unmatched: row("unmatched_ns") ?? null, waits: [], tracks: [], marks: [],
+        unmatched: row("unmatched_ns") ?? null, waits: [], tracks: [], lines: [], marks: [],
       };
       for (; first < lane.end; first++) {
         this.starts[first] = lane.until;
@@ -61,6 +61,7 @@ export class LaneModel {
     this.spanStarts = Float64Array.from(spans.of("start_ns"));
     this.spanDurs = Float64Array.from(spans.of("dur_ns"));
     this.addTracks(tracks);
+    this.addLines(lines, points);
     for (const step of this.steps) {
       step.begin = step.lanes.reduce((m, l) => Math.min(m, l.start), Infinity);
       step.until = step.lanes.reduce((m, l) => Math.max(m, l.until), -Infinity);
@@ -79,6 +80,27 @@ export class LaneModel {
       first = end;
       // else all of its spans are among the shortest, which are left out
       if (depths.length) this.lanes[row("lane")].tracks.push(track);
+    }
+  }
+
+  /** Lines of hardware counters, each with the range of its values. */
+  addLines(lines, points) {
+    const [starts, durs, means] = ["start_ns", "dur_ns", "mean"].map((name) => points.of(name));
+    const [leasts, largests] = ["least", "largest"].map((name) => points.of(name));
+    let first = 0;
+    for (const row of lines.list()) {
+      const all = Array.from({ length: row("points") }, (_, k) => {
+        const i = first + k;
+        const [start, mean, least, largest] = [starts[i], means[i], leasts[i], largests[i]];
+        return { start, until: start + durs[i], mean, least, largest };
+      });
+      first += row("points");
+      const unit = row("unit") || "";
+      const bounds = [...all.map((p) => p.least), ...all.map((p) => p.largest)];
+      // percentages are drawn from 0 to 100, others from their least to their largest value
+      const low = unit === "%" ? 0 : Math.min(...bounds);
+      const high = Math.max(unit === "%" ? 100 : low, ...bounds);
+      this.lanes[row("lane")].lines.push({ name: row("counter"), unit, points: all, low, high });
     }
   }
 

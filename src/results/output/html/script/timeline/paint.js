@@ -58,6 +58,7 @@ export class Painter extends Brush {
     this.ctx.clearRect(0, 0, g.width, g.height);
     g.seen().forEach((row) => this.row(row));
     this.flush();
+    g.seen().filter((row) => row.kind === "line").forEach((row) => this.line(row.line, g.topOf(row), row.height));
     this.labels();
     this.waits(looked);
     const marks = this.marks();
@@ -85,7 +86,7 @@ export class Painter extends Brush {
     if (row.kind !== "track") this.fill(this.tints.low, g.gutter(), top, g.width - g.gutter(), height);
     if (row.kind === "track") this.track(row.track, g.topOf(row));
     else if (row.kind === "lane") this.lane(row.lane, top, height);
-    else this.host(row.lanes, top, height);
+    else if (row.kind === "host") this.host(row.lanes, top, height);
   }
 
   lane(lane, top, height) {
@@ -194,22 +195,45 @@ export class Painter extends Brush {
     }
   }
 
+  /** A hardware counter: means as steps that end where no sample stands, values at an instant joined by lines. */
+  line({ points, low, high }, top, height) {
+    const { g, ctx, tints } = this;
+    const y = (v) => top + height - 4 - ((v - low) / (high - low || 1)) * (height - 8);
+    const isBeside = (a, b) => b.start - a.until <= 0.5 * (b.until - b.start) || b.until === b.start;
+    ctx.fillStyle = `${tints.soft}44`;
+    for (const p of points.filter((of) => of.least < of.largest)) {
+      const [x0, x1] = [g.x(p.start), Math.max(g.x(p.until), g.x(p.start) + 1)];
+      ctx.fillRect(x0, y(p.largest), x1 - x0, y(p.least) - y(p.largest));
+    }
+    Object.assign(ctx, { strokeStyle: tints.ink, lineWidth: 1.2 });
+    ctx.beginPath();
+    points.forEach((p, i) => {
+      const isJoined = i > 0 && isBeside(points[i - 1], p);
+      if (isJoined) ctx.lineTo(g.x(p.start), y(p.mean));
+      else ctx.moveTo(g.x(p.start), y(p.mean));
+      // a value that stands alone is a dot
+      ctx.lineTo(Math.max(g.x(p.until), g.x(p.start) + (points.length === 1 ? 2 : 0)), y(p.mean));
+    });
+    ctx.stroke();
+  }
+
   /** Names of the rows, left of the axis. */
   labels() {
     const { g, ctx, tints } = this;
     ctx.fillStyle = tints.panel;
     ctx.fillRect(0, 0, g.gutter(), g.height);
     setFont(ctx, "12px");
-    const labelOf = ({ key, kind, host, lanes, track, lane }) => {
+    const labelOf = ({ key, kind, host, lanes, track, line, lane }) => {
       const fold = g.open.has(key) ? "▾ " : "▸ ";
       if (kind === "host") return `${fold}${host} (${lanes.length})`;
       if (kind === "track") return track.name;
+      if (kind === "line") return line.name;
       const hasOther = g.step.lanes.some((l) => l !== lane && l.rank === lane.rank);
       const device = hasOther && lane.device !== null ? `:${lane.device}` : "";
-      return `${lane.tracks.length ? fold : ""}rank ${lane.rank}${device}`;
+      return `${lane.tracks.length + lane.lines.length ? fold : ""}rank ${lane.rank}${device}`;
     };
     for (const row of g.seen()) {
-      const isTrack = row.kind === "track";
+      const isTrack = row.kind === "track" || row.kind === "line";
       const left = 4 + 10 * row.depth;
       ctx.fillStyle = isTrack ? tints.soft : tints.ink;
       const y = g.topOf(row) + (isTrack ? 10 : row.height / 2);

@@ -29,8 +29,19 @@ function told(model, found) {
     return [name, `${words(kind)}, ${nsExactly(dur)}`, `from ${exact("ns", found.from)}`];
   }
   if (found.block !== undefined) return blockTold(model, found);
+  if (found.row?.kind === "line") return lineTold(found);
   if (found.row?.kind !== "host") return [];
   return [`${found.row.host}: ${plural(found.row.lanes.length, "lane")}, shares of their time`];
+}
+
+/** A value of a hardware counter, and for which time it stands. */
+function lineTold({ row: { line }, point }) {
+  if (!point) return [line.name];
+  const shown = (v) => `${Number(v.toPrecision(6))}${line.unit && ` ${line.unit}`}`;
+  const { start, until, mean, least, largest } = point;
+  const range = least < largest ? `, ${shown(least)} to ${shown(largest)}` : "";
+  const time = until > start ? `for ${nsExactly(until - start)} from` : "at";
+  return [`${line.name}: ${shown(mean)}${range}`, `${time} ${exact("ns", start)} of the step`];
 }
 
 /** What a block is: communication is a transfer only where it is known for whom it waits. */
@@ -113,7 +124,8 @@ export function makeTimeline(where, model, chosen) {
       chosen(found && { ...found, lines: told(model, found), name: nameOf(model, found), step: g.step });
     },
     toggle(row) {
-      if (row.kind === "track" || (row.kind === "lane" && row.lane.tracks.length === 0)) return;
+      const isEmpty = row.kind === "lane" && row.lane.tracks.length + row.lane.lines.length === 0;
+      if (row.kind === "track" || row.kind === "line" || isEmpty) return;
       if (!g.open.delete(row.key)) g.open.add(row.key);
       resize();
       draw();
