@@ -18,6 +18,7 @@ use crate::diagnosis::owners::owners;
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::rule::{CauseFamily, LostPlace};
+use crate::diagnosis::sampled_evidence;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
@@ -76,6 +77,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             causes.extend(find(&context, &causes, &late));
         }
     }
+    sampled_evidence::add(job, partials, &mut causes);
     let is_open = |c: &Cause| {
         let least = c.kind.rule().open_pct;
         percent(c.gain, account.time).is_some_and(|p| p >= least)

@@ -43,6 +43,8 @@ mod repair;
 mod role_gaps;
 pub mod role_tables;
 mod rule;
+mod sampled_evidence;
+mod sampled_metrics;
 mod serving;
 mod tables;
 mod threat;
@@ -69,6 +71,7 @@ use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::lost::{LostTime, ways};
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
+use crate::diagnosis::sampled_metrics::{LinkSamples, SampledMeans};
 use crate::diagnosis::threat::MemoryThreats;
 use crate::diagnosis::timeline::{OwnedIdle, TimelineTable, TimelineWaits, waits};
 use crate::job::Job;
@@ -109,6 +112,8 @@ impl Analysis for DiagnosisOf {
                 HostOperators::SPEC,
                 DeviceClocks::SPEC,
                 StepClocks::SPEC,
+                SampledMeans::SPEC,
+                LinkSamples::SPEC,
             ],
             takes: &AcrossOption::ALL,
             is_long: true,
@@ -128,6 +133,7 @@ impl Analysis for DiagnosisOf {
         let facts = KernelFacts::new(trace, options);
         let counters = RecordedCounters::new(&trace.columns.counter_samples, |id| trace.text(id));
         let (mut clocks, mut step_clocks) = (DeviceClocks::default(), StepClocks::default());
+        let (mut means, mut links) = (SampledMeans::default(), LinkSamples::default());
         let mut timeline = TimelineTable::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
@@ -149,6 +155,7 @@ impl Analysis for DiagnosisOf {
                 kernel_mix::push(&mut mix, trace, work, &kernels, &windows);
                 kernel_repairs::push(&mut repairs, &facts, work, &kernels, &windows);
                 clocks::push((&mut clocks, &mut step_clocks), trace, &counters, work, &kernels, &windows);
+                sampled_metrics::push((&mut means, &mut links), &facts, &counters, work, &kernels);
             }
         }
         if options.wants(TimelineTable::SPEC) {
@@ -159,8 +166,9 @@ impl Analysis for DiagnosisOf {
         let operators = host_operators::of_rank(trace);
         let made =
             [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
-        let clocks = [clocks.finish(), step_clocks.finish()];
-        let tables = made.into_iter().chain([pauses::table(trace, &host.pauses)]).chain(clocks).collect();
+        let of_counters = [clocks.finish(), step_clocks.finish(), means.finish(), links.finish()];
+        let tables =
+            made.into_iter().chain([pauses::table(trace, &host.pauses)]).chain(of_counters).collect();
         let reason = trace.without_devices();
         Partial { rank: trace.rank, tables, reason }
     }

@@ -339,6 +339,11 @@ impl CauseKind {
         self.late().is_some()
     }
 
+    /// Whether it is about communication itself.
+    pub(crate) fn is_of_transfers(self) -> bool {
+        self.transfer().is_some() || self.communication().is_some()
+    }
+
     /// As in the tables.
     pub fn name(self) -> &'static str {
         self.rule().name

@@ -1,0 +1,134 @@
+//! Sampled metrics as evidence of causes: `bandwidth_bound` and `sm_idle_inside` for kernels, `link_saturated`
+//! for exposed transfers. They support or contradict a cause, and are none themselves.
+
+use crate::api::{Partial, rows};
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::sampled_metrics::{LinkSampleRow, LinkSamples, SampledMeanRow, SampledMeans};
+use crate::job::exposed::{ExposedKind, divide};
+use crate::job::{Job, Member};
+use hta_base::units::{Ns, Span, fmt_pct};
+use hta_trace::hardware_counters::{CounterCell, HardwareCounter, mean_over};
+use hta_trace::interval::Union;
+use std::collections::BTreeMap;
+
+/// Use of the memory bandwidth from which on kernels are bound by it, percent of the peak.
+const BANDWIDTH_PCT: f64 = 70.0;
+/// Use of a link from which on it is full, percent,
+const FULL_PCT: f64 = 80.0;
+/// and below which it is not what the transfers wait for.
+const EMPTY_PCT: f64 = 30.0;
+/// Multiprocessors that work while the device is busy, below which kernels leave many idle, percent.
+const ACTIVE_PCT: f64 = 50.0;
+
+/// Adds what sampled metrics say to the causes of a job.
+pub(crate) fn add(job: &Job, partials: &[Partial], causes: &mut [Cause]) {
+    let means: Vec<SampledMeanRow> = rows::<SampledMeans>(partials).collect();
+    for cause in causes.iter_mut().filter(|c| c.kind.kernels().is_some()) {
+        bandwidth_bound(&means, cause);
+        if cause.kind == CauseKind::KernelSmall {
+            sm_idle_inside(&means, cause);
+        }
+    }
+    let is_transfer = |c: &&mut Cause| c.owned_part(TimePart::Transfer) > 0 && c.kind.is_of_transfers();
+    let owner = causes.iter_mut().filter(is_transfer).max_by_key(|c| c.owned_part(TimePart::Transfer));
+    if let Some((cause, found)) = owner.zip(link_use(job, &rows::<LinkSamples>(partials).collect::<Vec<_>>()))
+    {
+        link_saturated(cause, found);
+    }
+}
+
+/// The mean over the ranks of a cause; `None` for devices of several models, whose percentages are of different
+/// peaks.
+fn mean(means: &[SampledMeanRow], cause: &str, kind: HardwareCounter) -> Option<(f64, Vec<u32>)> {
+    let of: Vec<&SampledMeanRow> =
+        means.iter().filter(|m| m.cause == cause && m.kind == kind.key()).collect();
+    let model = of.first()?.model;
+    if of.iter().any(|m| m.model != model) || (model.is_none() && of.len() > 1) {
+        return None;
+    }
+    let time: Ns = of.iter().map(|m| m.covered_ns).sum();
+    let sum: f64 = of.iter().map(|m| m.mean_pct * m.covered_ns as f64).sum();
+    Some((sum / time as f64, of.iter().map(|m| m.rank).collect()))
+}
+
+fn evidence(kind: HardwareCounter, ranks: &[u32], words: String) -> Evidence {
+    let filter = format!("{} AND kind = '{}'", of_ranks(ranks), kind.key());
+    Evidence { table: "hardware_counters", filter, words }
+}
+
+fn bandwidth_bound(means: &[SampledMeanRow], cause: &mut Cause) {
+    let found = mean(means, cause.kind.name(), HardwareCounter::Hbm);
+    let Some((pct, ranks)) = found.filter(|(pct, _)| *pct >= BANDWIDTH_PCT) else { return };
+    let mut words = format!("HBM {} of peak while they run", fmt_pct(Some(pct)));
+    if cause.kind == CauseKind::KernelPrecision {
+        // Arithmetic is not what these products wait for, so that a faster one gains less.
+        words.push_str(": bound by memory rather than by arithmetic");
+        cause.certainty = CauseCertainty::AtMost;
+    }
+    cause.evidence.push(evidence(HardwareCounter::Hbm, &ranks, words));
+}
+
+fn sm_idle_inside(means: &[SampledMeanRow], cause: &mut Cause) {
+    let found = mean(means, "", HardwareCounter::SmActive);
+    let Some((pct, ranks)) = found.filter(|(pct, _)| *pct < ACTIVE_PCT) else { return };
+    let words = format!("{} of the multiprocessors work in busy time", fmt_pct(Some(pct)));
+    cause.evidence.push(evidence(HardwareCounter::SmActive, &ranks, words));
+}
+
+/// The fuller direction of the links during exposed transfers, percent, and the ranks of which it is known.
+fn link_use(job: &Job, samples: &[LinkSampleRow]) -> Option<(HardwareCounter, f64, Vec<u32>)> {
+    if samples.is_empty() {
+        return None;
+    }
+    let mut cells: BTreeMap<(&str, u32, Option<i64>), (Vec<CounterCell>, Ns)> = BTreeMap::new();
+    for s in samples {
+        let of = cells.entry((s.kind, s.rank, s.device)).or_default();
+        let (span, value) = (Span::new(s.start_ns, s.end_ns), s.millionths as f64 / 1e6);
+        of.0.push(CounterCell { span, value, millionths: Some(i128::from(s.millionths)) });
+        of.1 = s.period_ns;
+    }
+    let of_kind = |kind: HardwareCounter| {
+        let (mut sum, mut time, mut ranks) = (0.0, 0, Vec::new());
+        for (part, p) in (0u32..).zip(&job.parts) {
+            for (l, lane) in p.lanes.iter().enumerate() {
+                let Some((cells, period)) = cells.get(&(kind.key(), p.rank, lane.device)) else { continue };
+                let transfers = transfers(job, part, l, &lane.exposed);
+                let shortest = transfers.spans().iter().map(|s| s.len()).min();
+                let mean = mean_over(cells, &transfers);
+                if let Some(pct) = mean.value().filter(|_| mean.is_resolved(shortest, Some(*period))) {
+                    (sum, time) = (sum + pct * mean.covered as f64, time + mean.covered);
+                    ranks.push(p.rank);
+                }
+            }
+        }
+        (time > 0).then(|| (kind, sum / time as f64, ranks))
+    };
+    let both = [HardwareCounter::NvlinkRx, HardwareCounter::NvlinkTx].into_iter().filter_map(of_kind);
+    both.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// When data is transferred on a lane that no compute hides.
+fn transfers(job: &Job, part: u32, lane: usize, exposed: &[Span]) -> Union {
+    let calls = job.parts.get(part as usize).map(|p| p.calls_in(lane, Span::new(Ns::MIN, Ns::MAX)));
+    let runs: Vec<_> = calls.into_iter().flatten().map(|call| job.run(Member { part, call })).collect();
+    let pieces = divide(exposed, &runs).into_iter().filter(|p| p.what == ExposedKind::Transfer);
+    Union::new(pieces.map(|p| p.span).collect::<Vec<Span>>())
+}
+
+fn link_saturated(cause: &mut Cause, (kind, pct, ranks): (HardwareCounter, f64, Vec<u32>)) {
+    let shown = fmt_pct(Some(pct));
+    let words = match pct {
+        p if p >= FULL_PCT => format!("NVLink {shown} of peak during exposed transfers: the link is full"),
+        p if p < EMPTY_PCT => {
+            format!(
+                "NVLink {shown} of peak during exposed transfers: the link is not full: latency or waiting"
+            )
+        }
+        _ => return,
+    };
+    cause.evidence.push(evidence(kind, &ranks, words));
+}
