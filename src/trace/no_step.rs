@@ -1,5 +1,5 @@
-//! Annotations that repeat without being steps, by name: collectives, pipeline schedules, loaders, optimizers.
-//! (Titles of collectives can have any name; `title` finds them.)
+//! Annotations that repeat without being steps, by name: collectives, pipeline schedules, loaders,
+//! optimizers. (Titles of collectives can have any name; `title` finds them.)
 
 /// Beginnings of the names that the back ends of `torch.distributed` give the ranges of their collectives.
 const BACKENDS: [&str; 5] = ["nccl:", "gloo:", "mpi:", "ucc:", "xccl:"];

@@ -55,6 +55,7 @@ fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<PathSegment>
         event: None,
         source: None,
         place: SegmentPlace::Nowhere,
+        is_doubtful: false,
     })
 }
 

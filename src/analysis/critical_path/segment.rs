@@ -131,12 +131,15 @@ pub struct PathSegment {
     /// Row of the event at whose end (or, for a launch, start) a waiting edge begins.
     pub source: Option<u32>,
     pub place: SegmentPlace,
+    /// Whether its edge is one of events on a rank whose waits mostly do not name what they wait for, so that
+    /// another edge may have come later.
+    pub is_doubtful: bool,
 }
 
 impl PathSegment {
     /// Whether its edge is inferred.
     pub fn is_inferred(&self) -> bool {
-        matches!(self.edge, Edge::Inferred | Edge::Poll)
+        self.is_doubtful || matches!(self.edge, Edge::Inferred | Edge::Poll)
     }
 
     /// Name of its event; empty without one.

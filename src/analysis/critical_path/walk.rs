@@ -11,6 +11,7 @@
 
 use crate::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, SyncEvents, ThreadMoment};
 use crate::critical_path::segment::{Edge, PathClass, PathSegment, SegmentPlace};
+use crate::facts::validator::Validation;
 use hta_base::units::{Ns, Span};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
@@ -82,6 +83,13 @@ impl<'a> Paths<'a> {
             };
         }
         out.segments.reverse();
+        if Validation::of(self.trace).doubts_events() {
+            let is_event_sync = |row: u32| self.trace.name(row).contains("EventSynchronize");
+            for s in &mut out.segments {
+                s.is_doubtful =
+                    s.edge == Edge::StreamWait || s.edge == Edge::Sync && s.event.is_some_and(is_event_sync);
+            }
+        }
         out.segments
     }
 
@@ -191,7 +199,7 @@ impl PathBuilder {
         if span.is_empty() {
             return;
         }
-        let segment = PathSegment { span, class, edge, event, source, place };
+        let segment = PathSegment { span, class, edge, event, source, place, is_doubtful: false };
         match self.segments.last_mut() {
             // Adjacent pieces with the same attributes (such as inside a data loader) are merged.
             Some(s) if (PathSegment { span: s.span, ..segment }) == *s && event.is_some() => {

@@ -27,5 +27,6 @@ pub(crate) mod role_phases;
 pub mod serving_mode;
 pub(crate) mod shared_streams;
 pub mod step_scopes;
+pub(crate) mod validator;
 pub(crate) mod vendor;
 pub(crate) mod windows;

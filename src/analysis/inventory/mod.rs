@@ -7,6 +7,7 @@ mod kernels;
 pub(crate) mod profiler_calls;
 pub mod record_edges;
 pub mod recorders;
+pub mod validator_rules;
 pub mod without_rows;
 
 use crate::api::{Options, Partial, RowEmitter, rows};
@@ -16,6 +17,7 @@ use crate::inventory::host_by_name::HostByName;
 use crate::inventory::kernels::KernelsTable;
 use crate::inventory::record_edges::RecordEdgeTable;
 use crate::inventory::recorders::Recorders;
+use crate::inventory::validator_rules::ValidatorRules;
 use crate::inventory::without_rows::WithoutRows;
 use crate::job::Clock;
 use crate::recording::belong::{FileOrigin, captures};
@@ -121,6 +123,7 @@ pub const TABLES: &[&TableSpec] = &[
     Recorders::SPEC,
     Recordings::SPEC,
     TrustTable::SPEC,
+    ValidatorRules::SPEC,
     HealthTable::SPEC,
     RecordEdgeTable::SPEC,
     KernelRules::SPEC,
@@ -136,6 +139,7 @@ pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Parti
         rank(trace),
         recorder(trace),
         of_rank(trace),
+        validator_rules::table(trace),
         health(trace),
         kernel_rules(trace, &options.model),
     ];

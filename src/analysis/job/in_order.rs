@@ -1,19 +1,19 @@
-//! What the order of calls tells where their ends do not: on hosts whose threads compete for cores, members of
-//! a collective end as far apart as its neighbours.
+//! What the order of calls tells where their ends do not: on hosts whose threads compete for cores, members
+//! of a collective end as far apart as its neighbours.
 //!
-//! All members of a group submit its collectives in one order. So where two ranks recorded the same sequence of
-//! calls, of a step or of all, the n-th belongs to the n-th:
+//! All members of a group submit its collectives in one order. So where two ranks recorded the same sequence
+//! of calls, of a step or of all, the n-th belongs to the n-th:
 //!
 //! ```text
 //!   rank 0   step 1 [A...B........A....B]   step 2 [A..B....A...B]
 //!   rank 1   step 1 [A......B..A.....B..]   step 2 [A.B...A..B...]
 //! ```
 //!
-//! Order is never the only evidence. It proposes an offset of the clocks, under which the ends must match more
-//! calls than under the offset that the ends alone suggest; and it joins a pair that the ends leave open if
-//! they match most calls of the same sequences, all of them in this order. Without step numbers a capture that
-//! began one turn of a loop later looks like one of another clock, so the offset may then be no larger than
-//! that of the ends. Where the ranks' sequences differ, or several threads submit, ends alone decide.
+//! Order is never the only evidence. It proposes an offset of the clocks, under which the ends must match
+//! more calls than under the offset that the ends alone suggest; and it joins a pair that the ends leave open
+//! if they match most calls of the same sequences, all of them in this order. Without step numbers a capture
+//! that began one turn of a loop later looks like one of another clock, so the offset may then be no larger
+//! than that of the ends. Where the ranks' sequences differ, or several threads submit, ends alone decide.
 
 use crate::job::sequence::TokenAtEnd;
 use hta_base::units::Ns;

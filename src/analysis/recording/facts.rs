@@ -2,6 +2,7 @@
 
 use crate::facts::serving_mode::ServingMode;
 use crate::facts::shared_streams::communication_beside_compute;
+use crate::facts::validator::Validation;
 use crate::facts::vendor::DeviceVendor;
 use hashbrown::HashSet;
 use hta_base::table;
@@ -31,6 +32,8 @@ table! {
         graph_ns: i64, "ns", "of those launched by a graph";
         launch_count: u64, "", "calls that launch kernels";
         lost_launch_count: u64, "", "of those, calls without an activity";
+        kernel_launch_count: u64, "", "launch calls of which a kernel is recorded";
+        early_launch_count: u64, "", "of those, calls that begin after their first kernel has started";
         captured_count: u64, "", "calls that record a kernel into a graph instead of launching it";
         captured_graph_count: u64, "", "graphs that they record";
         frame_count: u64, "", "Python frames";
@@ -236,6 +239,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let streams = compute_by_stream(trace);
     let (compute, unlinked) = (sum(&|a| a.work == WorkClass::Compute), sum(&|a| a.launch().is_none()));
     let mode = ServingMode::of(trace);
+    let validation = Validation::of(trace);
     let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
     let capability = first_capability(trace);
     let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
@@ -253,6 +257,8 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         graph_ns: mode.graph,
         launch_count: events.launches,
         lost_launch_count: events.lost,
+        kernel_launch_count: validation.launches.checked,
+        early_launch_count: validation.launches.violated,
         captured_count: events.captured,
         captured_graph_count: trace.stream_captures.iter().map(|(_, spans)| spans.len() as u64).sum(),
         frame_count: events.frames,

@@ -26,4 +26,5 @@ pub mod steps;
 pub mod timeline;
 pub mod top_names;
 pub mod unnamed_iterations;
+mod validator;
 pub mod worst_first;

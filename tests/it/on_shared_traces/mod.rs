@@ -51,4 +51,5 @@ mod snapshots;
 mod steps;
 mod subtract;
 mod tracelens;
+mod validator;
 mod work;

@@ -7,6 +7,7 @@
 //!   sync call                 |..........|         awaits an activity that ends inside it
 //! ```
 
+use crate::facts::validator::Validation;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::args::Arg;
@@ -112,6 +113,7 @@ impl SyncEvents {
         let stream = |arg: Arg, row: u32| int(arg, row).filter(|s| *s >= 0 && *s != NO_STREAM);
         let record = |row: u32| int(Arg::WaitOnRecord, row).and_then(|id| u64::try_from(id).ok());
         let own = |row: u32| c.args.uint(Arg::Correlation, row);
+        let impossible = &Validation::of(trace).impossible_waits;
         let calls = calls(trace, rows.iter().flat_map(|&r| [own(r), record(r)]).flatten().collect());
         let start = |id: u64| calls.get(&id).map(|row| c.ts[*row as usize]);
         let recorded_on = event_streams(trace);
@@ -126,6 +128,9 @@ impl SyncEvents {
             };
             if trace.name(row) != STREAM_WAIT {
                 me.rows.push(sync);
+                continue;
+            }
+            if impossible.binary_search(&row).is_ok() {
                 continue;
             }
             if let (Some(_), Some(_), Some(record)) = (sync.stream, sync.on, sync.record) {

@@ -5,6 +5,7 @@
 //! backward operators have a thread number above 0. That number is the profiler's own, not a thread id, so
 //! the thread it means is inferred: the one that has most of its sequence numbers.
 
+use crate::facts::validator::Validation;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::args::Arg;
@@ -39,8 +40,17 @@ enum PairEnd {
 
 impl Backward {
     pub(crate) fn new(trace: &RankTrace) -> Self {
-        let (mut found, unmatched, rule) =
+        let (mut found, mut unmatched, rule) =
             if trace.columns.flows.is_empty() { by_sequence(trace) } else { by_flow(trace) };
+        // A sequence number of several functions does not say which of them belongs to the forward operator.
+        let shared = &Validation::of(trace).shared_numbers;
+        if !shared.is_empty() {
+            let own = |row: u32| trace.columns.args.uint(Arg::SeqNumber, row);
+            let number = |row: u32| own(row).or_else(|| own(with_wrapper(trace, row)));
+            let before = found.len();
+            found.retain(|(_, row)| number(*row).is_none_or(|n| !shared.contains(&n)));
+            unmatched += (before - found.len()) as u64;
+        }
         let nodes = unique(found.clone());
         for pair in &mut found {
             pair.1 = with_wrapper(trace, pair.1);

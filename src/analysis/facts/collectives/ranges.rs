@@ -1,5 +1,5 @@
-//! Ranges on the thread that submits a collective, which carry the shape and type of its message: those of the
-//! back end (`nccl:all_reduce`), and titles of the user in their place.
+//! Ranges on the thread that submits a collective, which carry the shape and type of its message: those of
+//! the back end (`nccl:all_reduce`), and titles of the user in their place.
 
 use hta_base::units::Span;
 use hta_trace::category::Class;
@@ -38,8 +38,8 @@ impl SubmissionRanges {
         (trace.span(row).end >= at).then_some(row)
     }
 
-    /// The title around a launch (else around the start of the submitting operator), else the first one inside
-    /// the operator.
+    /// The title around a launch (else around the start of the submitting operator), else the first one
+    /// inside the operator.
     pub(super) fn title(
         &self,
         lane: u32,

@@ -8,6 +8,7 @@ mod ends_apart;
 mod frames_inflate;
 mod host_windows;
 mod impossible_lengths;
+mod launch_causality;
 mod launch_order;
 mod lost_launches;
 mod lost_stream;
@@ -70,6 +71,7 @@ rules![
     launch_order,
     time_origin,
     device_clock,
+    launch_causality,
     impossible_lengths,
     ends_apart,
     frames_inflate,
@@ -100,6 +102,8 @@ mod testing {
             graph_ns: 0,
             launch_count: 1000,
             lost_launch_count: 0,
+            kernel_launch_count: 1000,
+            early_launch_count: 0,
             captured_count: 0,
             captured_graph_count: 0,
             frame_count: 0,
