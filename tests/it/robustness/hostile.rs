@@ -33,7 +33,13 @@ fn args(correlation: u64) -> Value {
             ArgType::Bool => json!(true),
             _ => json!(1),
         };
-        args.insert(spec.keys[0].to_string(), value);
+        args.extend(spec.keys.first().map(|key| (key.to_string(), value)));
+    }
+    // What becomes names of copies, streams and annotations of graphs.
+    for key in
+        ["name", "autograd_phase", "copy kind", "src kind", "dst kind", "memory kind", "original_stream"]
+    {
+        args.insert(key.to_string(), json!(named(key)));
     }
     // Values that link events must be valid, or the events would be ignored.
     for (key, value) in
