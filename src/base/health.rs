@@ -120,8 +120,8 @@ counters! {
         in the middle: the profiler keeps only the newest of a long capture; means are of the others";
     StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running \
                                          maximum of ends";
-    StreamEndsCut "stream_overlap_not_recorded" Info "the recorder ends each GPU activity where the next one of \
-        its stream starts: that none overlaps another there says nothing";
+    StreamEndsCut "stream_overlap_not_recorded" Info "the recorder ends each GPU activity where the next \
+        one of its stream starts: that none overlaps another there says nothing";
     GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once";
     GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";
     TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers";
@@ -136,11 +136,11 @@ counters! {
     OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a \
         recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
-    PacketDamaged "perfetto_packet_damaged" Loss "packets with a wrong length or a broken field; what precedes \
-        it was read, and reading went on at the next packet";
+    PacketDamaged "perfetto_packet_damaged" Loss "packets with a wrong length or a broken field; what \
+        precedes it was read, and reading went on at the next packet";
     PacketsDropped "perfetto_packets_dropped" Loss "packets before which the recorder has dropped others";
-    NameNotInterned "perfetto_name_missing" Loss "events whose name, category, track or counter the file does \
-        not hold; a name reads `[unknown]`";
+    NameNotInterned "perfetto_name_missing" Loss "events whose name, category, track or counter the file \
+        does not hold; a name reads `[unknown]`";
     ConverterRows "perfetto_converter_rows" Info "rows that the converter made of annotations; not read";
     JournalIgnored "sqlite_wal_ignored" Loss "a `-wal` file lies beside the database: changes in it that are \
         not in the database were not read";

@@ -129,7 +129,7 @@ fn format_of(input: &Input, start: &FileStart) -> Result<&'static dyn TraceForma
     }
     let kineto: &dyn TraceFormat = &Kineto;
     let format = FORMATS.iter().copied().find(|f| f.sniff(head)).unwrap_or(kineto);
-    if format.name() == kineto.name()
+    if [kineto.name(), Perfetto.name()].contains(&format.name())
         && let Some(error) = reports::refuse(input, head)
     {
         return Err(error);

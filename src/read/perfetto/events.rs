@@ -170,8 +170,8 @@ impl PerfettoRows {
         made
     }
 
-    /// The device of a row. In a run that a converter has merged with others, processes are runs, and a device
-    /// row tells its device itself.
+    /// The device of a row. In a run that a converter has merged with others, processes are runs, and a
+    /// device row tells its device itself.
     fn device(&mut self, event: &TrackEvent, track: Option<usize>) -> Option<i64> {
         let track = self.tracks.all.get(track?).filter(|track| track.kind == TrackKind::Stream)?;
         let run = track.process;

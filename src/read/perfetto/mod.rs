@@ -1,5 +1,5 @@
-//! Reader of Perfetto protobuf (`.pftrace`): what torch.profiler writes itself since 2.14, and its Chrome JSON
-//! as converters write it. Both become the rows of that JSON.
+//! Reader of Perfetto protobuf (`.pftrace`): what torch.profiler writes itself since 2.14, and its Chrome
+//! JSON as converters write it. Both become the rows of that JSON.
 //!
 //! The wire format is read by hand, over borrowed bytes. The alternatives were looked at: `prost` makes an
 //! owned text of every annotation, of which a file has millions, and needs hand-written tags for the fields

@@ -4,7 +4,7 @@
 use super::fields::{event, packet as at};
 use super::interned::InternedData;
 use super::packets::{PacketBuffer, PacketStep};
-use super::wire::{WireMessage, integers};
+use super::wire::{WireMessage, WireValue, integers, varint};
 use crate::error::ReadError;
 use crate::input::Input;
 use crate::opening::open_any;
@@ -166,22 +166,31 @@ pub(super) fn writer(input: &Input) -> Result<Recorder, ReadError> {
     }
 }
 
-/// Whether a file that begins with these bytes is one of packets: none of a text, and the first is followed
-/// by another or lies beyond these bytes.
+/// Whether a file that begins with these bytes is one of packets: not of a text, and the first is followed by
+/// another or ends behind these bytes.
 pub(super) fn is_of_packets(start: &[u8]) -> bool {
     let is_text = |b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~');
     if start.iter().take(64).all(is_text) {
         return false;
     }
     let Some((0x0a, rest)) = start.split_first() else { return false };
-    let Some((length, n)) = super::wire::varint(rest) else { return false };
+    let Some((length, n)) = varint(rest) else { return false };
     let Some(inside) = rest.get(n..) else { return false };
     let Ok(length) = usize::try_from(length) else { return false };
-    match inside.split_at_checked(length) {
-        Some((content, behind)) => {
-            behind.first().is_none_or(|byte| *byte == 0x0a)
-                && content.first().is_none_or(|_| WireMessage::new(content).next().is_some())
-        }
-        None => inside.is_empty() || WireMessage::new(inside).next().is_some() || length > start.len(),
-    }
+    let (content, is_followed) = match inside.split_at_checked(length) {
+        Some((content, behind)) => (content, behind.first().is_none_or(|byte| *byte == 0x0a)),
+        None => (inside, true),
+    };
+    is_followed
+        && WireMessage::new(content).next().is_some_and(|(number, value)| begins_packet(number, value))
 }
+
+/// Whether a packet can begin with this field. Most fields of packets are messages.
+fn begins_packet(number: u32, value: WireValue) -> bool {
+    const NUMBERS: [u32; 9] = [3, 8, 10, 13, 41, 42, 58, 79, 87];
+    let is_number = NUMBERS.contains(&number);
+    number <= LARGEST_FIELD && is_number == value.bytes().is_none()
+}
+
+/// Largest number of a field of a packet.
+const LARGEST_FIELD: u32 = 1000;

@@ -1,7 +1,7 @@
 //! Device rows, as torch writes them: kernels, copies, sets, ranges of the program, nodes of graphs.
 //!
 //! ```text
-//!   stage Memcpy, extra `stream id` 7, `bytes` 4096     row `gpu_memcpy`, tid 7, arguments stream 7, bytes 4096
+//!   stage Memcpy, extra `stream id` 7, `bytes` 4096     row `gpu_memcpy`, tid 7, stream 7, bytes 4096
 //! ```
 //!
 //! Surprising: a number that is 0 is left out, and where the program annotates a part of a graph, its keys
@@ -9,18 +9,23 @@
 
 use super::annotations::text_value;
 use super::fields::stage as at;
+use super::interned::TextsById;
 use super::rows::{PerfettoRows, UNKNOWN};
 use super::wire::{WireMessage, WireValue};
 use crate::kineto::composed::{ComposedEvent, integer, unsigned};
+use crate::kineto::cursor::{Token, TokenKind};
 use hta_base::health::Counter;
 use hta_base::units::Ns;
 
 /// Smallest number of a lane that is no stream.
 const FIRST_LANE: i64 = 100_000;
 
-/// The kinds of rows: the name in the file, the category of JSON, and the arguments that are 0 if they are
-/// left out.
-const KINDS: [(&[u8], &[u8], &[&[u8]]); 6] = [
+/// A kind of rows: the name in the file, the category of JSON, and the arguments that are 0 if they are left
+/// out.
+type StageKind = (&'static [u8], &'static [u8], &'static [&'static [u8]]);
+
+/// All kinds of rows.
+const KINDS: [StageKind; 6] = [
     (
         b"Kernel",
         b"kernel",
@@ -144,7 +149,7 @@ impl PerfettoRows {
         let stream = stage.stream.map(<[u8]>::to_vec).or_else(|| of_lane.clone());
         let tid = if is_on_lane { of_lane } else { stream.clone() }.unwrap_or_default();
         self.name_device(device, &tid, &label, stage.process, at);
-        let by_id = |texts: &super::interned::TextsById, id: Option<u64>| texts.get(id?).map(<[u8]>::to_vec);
+        let by_id = |texts: &TextsById, id: Option<u64>| texts.get(id?).map(<[u8]>::to_vec);
         let name = by_id(&self.interned.names, stage.name);
         let name = name.or_else(|| by_id(&self.interned.kernels, stage.kernel));
         let is_missing = name.is_none() && (stage.name.is_some() || stage.kernel.is_some());
@@ -225,7 +230,7 @@ fn extras(row: &mut ComposedEvent, bytes: &[u8]) {
 }
 
 /// The arguments of a kernel launch.
-fn launch_arguments(row: &mut ComposedEvent, launch: &[u8], names: &super::interned::TextsById) {
+fn launch_arguments(row: &mut ComposedEvent, launch: &[u8], names: &TextsById) {
     for (number, value) in WireMessage::new(launch) {
         let inner = value.bytes().unwrap_or_default();
         match number {
@@ -251,7 +256,7 @@ fn launch_arguments(row: &mut ComposedEvent, launch: &[u8], names: &super::inter
 }
 
 /// `[x,y,z]`.
-fn dimensions(buf: &mut Vec<u8>, message: &[u8]) -> crate::kineto::cursor::Token {
+fn dimensions(buf: &mut Vec<u8>, message: &[u8]) -> Token {
     let mut sizes = [0; 3];
     for (number, value) in WireMessage::new(message) {
         if let Some(size) = (number as usize).checked_sub(1).and_then(|axis| sizes.get_mut(axis)) {
@@ -264,6 +269,5 @@ fn dimensions(buf: &mut Vec<u8>, message: &[u8]) -> crate::kineto::cursor::Token
         unsigned(buf, size);
     }
     buf.push(b']');
-    let kind = crate::kineto::cursor::TokenKind::Nested;
-    crate::kineto::cursor::Token { start, end: buf.len(), kind }
+    Token { start, end: buf.len(), kind: TokenKind::Nested }
 }

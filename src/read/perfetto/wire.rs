@@ -1,5 +1,5 @@
-//! The wire format of protobuf: the fields of a message, borrowed from its bytes. A message that breaks off or
-//! has a length beyond its end gives the fields before that.
+//! The wire format of protobuf: the fields of a message, borrowed from its bytes. A message that breaks off
+//! or has a length beyond its end gives the fields before that.
 
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
