@@ -17,7 +17,7 @@ const CUSPY: &str = "torch215/twin/cuspy.json.gz";
 
 /// Columns that may differ between the two files, with the reason. Columns of event ids are compared by the event that
 /// they point at, because the files have another order.
-const DIFFERENT: [(&str, &str, &str); 16] = [
+const DIFFERENT: [(&str, &str, &str); 17] = [
     ("ranks", "file", "another file"),
     ("ranks", "recorder", "that is the difference"),
     ("ranks", "unpacked_bytes", "another file"),
@@ -32,6 +32,7 @@ const DIFFERENT: [(&str, &str, &str); 16] = [
     ("counter_means", "sm_efficiency_ratio", "from blocks per SM"),
     ("counter_means", "est_occupancy_pct", "Cuspy records none, so it is derived"),
     ("counters", "value", "of SM efficiency and occupancy, as in counter_means"),
+    ("hardware_by_rank", "sm_efficiency_pct", "from blocks per SM"),
     ("hardware_counters", "source", "Cuspy adds a derived counter of cycles"),
     ("hardware_counter_means", "counter", "Cuspy adds a derived counter of cycles"),
 ];
