@@ -1,6 +1,6 @@
 //! Energy of a device over sets of time, and of activities by their share of it.
 
-use super::scopes::{CounterScope, ScopedTime};
+use super::scopes::{CounterScope, PeriodOfStep, ScopedTime};
 use super::words::covers;
 use crate::job::median;
 use hashbrown::HashMap;
@@ -58,8 +58,8 @@ impl<'a> DevicePower<'a> {
     }
 
     /// Whether samples are dense enough to divide power among activities: ten of them in a usual step.
-    pub(super) fn is_divisible(&self, steps: &[(u32, Option<i64>, Span)]) -> bool {
-        let usual = median(&mut steps.iter().map(|s| s.2.len()).collect::<Vec<Ns>>());
+    pub(super) fn is_divisible(&self, steps: &[PeriodOfStep]) -> bool {
+        let usual = median(&mut steps.iter().map(|s| s.period.len()).collect::<Vec<Ns>>());
         let dense = |(period, step): (Ns, Ns)| 10 * i128::from(period) <= i128::from(step);
         self.counter.period.zip(usual).is_some_and(dense)
     }

@@ -25,7 +25,7 @@ impl JudgedMean {
         } else if !mean.is_covered() {
             Some(covers(mean.covered, mean.window))
         } else if value.is_none() {
-            Some("values too large to sum".to_string())
+            Some("values that cannot be summed".to_string())
         } else {
             None
         };

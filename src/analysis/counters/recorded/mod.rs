@@ -15,12 +15,11 @@ pub(super) use ranks::{by_rank, view};
 use crate::api::{Options, RowEmitter};
 use crate::facts::iterations::Iterations;
 use hta_base::table::schema::{Batch, Table};
-use hta_base::units::Span;
 use hta_trace::hardware_counters::{HardwareCounter, RecordedCounter};
 use hta_trace::rank_trace::RankTrace;
 use joules::{DevicePower, JudgedEnergy, has_energy};
 use means::JudgedMean;
-use scopes::{CounterScope, ScopedTime, recorded, scoped_times, steps};
+use scopes::{CounterScope, PeriodOfStep, ScopedTime, recorded, scoped_times, steps};
 use std::collections::BTreeMap;
 use tables::HardwareCounterRow;
 
@@ -101,13 +100,17 @@ fn push_energies(
     trace: &RankTrace,
     device: i64,
     power: DevicePower,
-    (sets, steps): (&[ScopedTime], &[(u32, Option<i64>, Span)]),
+    (sets, steps): (&[ScopedTime], &[PeriodOfStep]),
     options: &Options,
 ) {
     let work = trace.devices.iter().find(|w| w.is_gpu && w.device == Some(device));
-    let shares = work.filter(|_| power.is_divisible(steps)).map(|work| power.shares(trace, work));
-    let shares: Option<BTreeMap<&str, i128>> =
-        shares.map(|all| all.into_iter().map(|(name, pj)| (trace.text(name), pj)).collect());
+    let shares = work.filter(|_| power.is_divisible(steps)).map(|work| {
+        let mut by_text: BTreeMap<&str, i128> = BTreeMap::new();
+        for (name, pj) in power.shares(trace, work) {
+            *by_text.entry(trace.text(name)).or_default() += pj;
+        }
+        by_text
+    });
     let iterations = Iterations::of(trace);
     for set in sets.iter().filter(|set| is_chosen(trace, set, options)) {
         let (judged, shared) = match (set.name, &shares) {

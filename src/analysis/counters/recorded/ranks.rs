@@ -111,29 +111,45 @@ pub(crate) fn view(table: &Batch, options: &Options) -> Option<View> {
             .to_string(),
         "busy: while an activity runs; a sample holds all that ran in its time, not one kernel".to_string(),
     ];
+    if rows.iter().any(|r| r.sm_clock_mhz.is_some() && r.sampled_every_ns.is_some()) {
+        notes.push(
+            "sampling of SM activity locks the clocks: here they say nothing about throttling".to_string(),
+        );
+    }
     if rows.iter().all(|r| r.energy_j.is_none()) {
         notes.push("no energy: it needs two samples of power that cover 90 % of the time".to_string());
     }
     notes.extend(shown.others_note("device", "means", "with no lower SM activity"));
-    let right = |name: &'static str| (name, Align::Right);
+    // What no device has needs no column.
+    let is_known =
+        |at: &usize| *at == 0 || shown.rows.iter().any(|row| row.get(*at).is_some_and(|c| c != "-"));
+    let known: Vec<usize> = (0..COLUMNS.len()).filter(is_known).collect();
+    if known.len() == 1 {
+        notes.push("no means: one sample, or samples for less than half of the time".to_string());
+    }
+    let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
+    let row = |cells: &Vec<String>| known.iter().filter_map(|at| cells.get(*at).cloned()).collect();
     Some(View {
         title: "Hardware counters, recorded beside computed".to_string(),
-        columns: vec![
-            ("ranks", Align::Left),
-            right("sampled every"),
-            right("SM active"),
-            right("SM eff."),
-            right("SM active, busy"),
-            right("HBM, busy"),
-            right("SM clock"),
-            right("power"),
-            right("energy / step"),
-            right("energy / token"),
-        ],
-        rows: shown.rows,
+        columns: known.iter().filter_map(|at| Some((*COLUMNS.get(*at)?, align(*at)))).collect(),
+        rows: shown.rows.iter().map(row).collect(),
         notes,
     })
 }
+
+/// Headings of the printed table.
+const COLUMNS: [&str; 10] = [
+    "ranks",
+    "sampled every",
+    "SM active",
+    "SM eff.",
+    "SM active, busy",
+    "HBM, busy",
+    "SM clock",
+    "power",
+    "energy / step",
+    "energy / token",
+];
 
 fn cells(name: String, of: &[&HardwareByRankRow]) -> Vec<String> {
     let mean = |value: fn(&HardwareByRankRow) -> Option<f64>| {

@@ -11,12 +11,14 @@
 
 use crate::facts::collectives::activity_kind;
 use crate::job::median;
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::hardware_counters::RecordedCounter;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::step::StepRule;
+use hta_trace::step::{Step, StepRule};
+use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
 
@@ -98,15 +100,23 @@ pub(super) fn step_periods(windows: &[Span], recorded: Span) -> Vec<Span> {
     windows.iter().enumerate().map(|(i, own)| Span::new(own.start, next(i, own))).collect()
 }
 
+/// A marked step with its period.
+pub(super) struct PeriodOfStep {
+    pub(super) index: u32,
+    pub(super) label: Option<i64>,
+    pub(super) period: Span,
+}
+
 /// The steps of a rank that are marked, with their periods.
-pub(super) fn steps(trace: &RankTrace, recorded: Span) -> Vec<(u32, Option<i64>, Span)> {
+pub(super) fn steps(trace: &RankTrace, recorded: Span) -> Vec<PeriodOfStep> {
     let steps = &trace.steps.steps;
     if trace.steps.rule == StepRule::Capture {
         return Vec::new();
     }
     let windows: Vec<Span> = steps.iter().map(|s| s.window).collect();
     let periods = step_periods(&windows, recorded);
-    steps.iter().zip(periods).map(|(s, period)| (s.index, s.label, period)).collect()
+    let of = |(s, period): (&Step, Span)| PeriodOfStep { index: s.index, label: s.label, period };
+    steps.iter().zip(periods).map(of).collect()
 }
 
 /// All sets of time of a device, in the order of the tables.
@@ -114,7 +124,7 @@ pub(super) fn scoped_times<'a>(
     trace: &'a RankTrace,
     work: Option<&DeviceWork>,
     recorded: Span,
-    steps: &[(u32, Option<i64>, Span)],
+    steps: &[PeriodOfStep],
 ) -> Vec<ScopedTime<'a>> {
     let mut all = vec![ScopedTime::one(CounterScope::Capture, recorded)];
     if let Some(work) = work {
@@ -126,9 +136,9 @@ pub(super) fn scoped_times<'a>(
         let first = busy.spans().first().zip(busy.spans().last());
         all.extend(first.map(|(a, b)| ScopedTime::one(CounterScope::Span, Span::new(a.start, b.end))));
     }
-    let of_step = |&(index, label, span): &(u32, Option<i64>, Span)| ScopedTime {
-        step: Some((index, label)),
-        ..ScopedTime::one(CounterScope::Step, span)
+    let of_step = |s: &PeriodOfStep| ScopedTime {
+        step: Some((s.index, s.label)),
+        ..ScopedTime::one(CounterScope::Step, s.period)
     };
     all.extend(steps.iter().map(of_step));
     all.retain(|s| !s.time.is_empty());
@@ -138,15 +148,17 @@ pub(super) fn scoped_times<'a>(
 
 /// The runs of each activity by name, and of each kind of collective.
 fn by_name<'a>(trace: &'a RankTrace, work: &DeviceWork) -> Vec<ScopedTime<'a>> {
+    let mut of_id: HashMap<StrId, Vec<Span>> = HashMap::new();
     let mut runs: BTreeMap<(CounterScope, &'a str), Vec<Span>> = BTreeMap::new();
-    for a in work.activities.iter().filter_map(|i| trace.activities.get(*i as usize)) {
-        if a.span.is_empty() {
-            continue;
-        }
-        runs.entry((CounterScope::KernelName, trace.text(a.name))).or_default().push(a.span);
+    let own = work.activities.iter().filter_map(|i| trace.activities.get(*i as usize));
+    for a in own.filter(|a| !a.span.is_empty()) {
+        of_id.entry(a.name).or_default().push(a.span);
         if let Some(kind) = activity_kind(trace, a).filter(|_| a.work == WorkClass::Communication) {
             runs.entry((CounterScope::Collective, kind)).or_default().push(a.span);
         }
+    }
+    for (name, mut spans) in of_id {
+        runs.entry((CounterScope::KernelName, trace.text(name))).or_default().append(&mut spans);
     }
     runs.into_iter().map(|((scope, name), runs)| ScopedTime::of_runs(scope, Some(name), &runs)).collect()
 }

@@ -7,8 +7,8 @@ pub(super) fn short(ns: Ns) -> String {
     let v = ns as f64;
     match ns {
         ..1_000 => format!("{ns} ns"),
-        ..1_000_000 => format!("{:.1} us", v / 1e3),
-        ..1_000_000_000 => format!("{:.1} ms", v / 1e6),
+        1_000..1_000_000 => format!("{:.1} us", v / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", v / 1e6),
         _ => format!("{:.1} s", v / 1e9),
     }
 }

@@ -144,8 +144,8 @@ fn notes(lines: &BTreeMap<CounterLineKey, CounterLine>, all: usize) -> Vec<Strin
     let shared = lines.values().filter(|line| line.points.len() < line.samples).count();
     if shared > 0 {
         notes.push(format!(
-            "In {} of hardware counters neighbouring samples share a point: their mean, in a band from the least \
-             to the largest. The table `hardware_counters` has all.",
+            "In {} of hardware counters neighbouring samples share a point: their mean, in a band from the \
+             least to the largest. The table `hardware_counters` has all.",
             counted(shared as u64, "line")
         ));
     }
