@@ -125,6 +125,33 @@ fn power_is_divided_among_kernels_where_ten_samples_are_in_a_step() {
     assert_eq!(shown, [("a", 750 * 1_000_000, share), ("b", 250 * 1_000_000, share)]);
 }
 
+/// ```text
+/// us           0         10        20        30
+/// iterations   [ 8 tokens     )[ 8 tokens    )       decode: one token for each of 8 requests
+/// power        100 W
+/// ```
+#[test]
+fn energy_of_a_token_is_that_of_iterations_that_name_their_tokens() {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    for at in [us(0), us(16)] {
+        main.annotation("execute_context_0(0)_generation_8(8)", at..at + us(14));
+        main.launch(at + us(1)..at + us(2)).kernel("k", 7, at + us(3)..at + us(12));
+    }
+    for i in 0..=16 {
+        t.hardware_counter("Power (W)", us(2 * i), 100.0);
+    }
+    let (_folder, paths) = write(&[t]);
+    let answer = answer(&paths, &options());
+    let steps = answer.rows_where("energy", |r| r.text("scope") == "step");
+    assert_eq!(steps.iter().map(|r| r.opt_int("tokens")).collect::<Vec<_>>(), [Some(8), Some(8)]);
+    let rows = answer.rows("hardware_by_rank");
+    let all: f64 = steps.iter().filter_map(|r| r.float("j")).sum();
+    assert_eq!(rows[0].float("token_energy_j"), Some(all / 16.0));
+    // Iterations begin with their first kernel, at 3 and 19 us; the samples end at 32 us.
+    assert_eq!(steps.iter().map(pj).collect::<Vec<_>>(), [1600 * 1_000_000, 1300 * 1_000_000]);
+}
+
 #[test]
 fn ranks_are_compared_by_device_and_a_missing_series_is_null() {
     let mut without = TraceBuilder::new().rank(1).world(2);

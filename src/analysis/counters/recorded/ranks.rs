@@ -124,7 +124,7 @@ pub(crate) fn view(table: &Batch, options: &Options) -> Option<View> {
     let is_known =
         |at: &usize| *at == 0 || shown.rows.iter().any(|row| row.get(*at).is_some_and(|c| c != "-"));
     let known: Vec<usize> = (0..COLUMNS.len()).filter(is_known).collect();
-    if known.len() == 1 {
+    if known.iter().all(|at| *at <= 1) {
         notes.push("no means: one sample, or samples for less than half of the time".to_string());
     }
     let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
