@@ -9,8 +9,8 @@ from a step on, or of all ranks from a moment on, at a plateau of the power or a
 16 have nothing. Of 48 controls each has something that looks like lower clocks and is not, or cannot be told.
 
 Right is a cause `throttled` with exactly the planted ranks and the planted reason in its evidence; in controls, and in
-jobs without a plant, none. Where the table `energy` is there, steps, busy and idle time must add up to the capture to
-the picojoule. Needs nothing but Python.
+jobs without a plant, none. The energy of busy and of idle time must add up to that of the capture, and that of all
+activities to that of busy time, to the picojoule. Needs nothing but Python.
 """
 
 import argparse
@@ -233,16 +233,21 @@ def table(hta, out, name):
 
 
 def energy_is_exact(rows):
-    """Whether energy adds up to the picojoule; `None` without the table."""
-    if not rows:
-        return None
-    sums = collections.defaultdict(dict)
+    """Whether busy and idle time, and all activities, add up to the picojoule; `None` without any energy."""
+    sums, unknown = collections.defaultdict(collections.Counter), set()
     for row in rows:
         if row["pj"]:
-            of = sums[row["rank"], row["device"]]
-            of[row["scope"]] = of.get(row["scope"], 0) + int(row["pj"])
-    whole = [of for of in sums.values() if "capture" in of]
-    return all(of["busy"] + of["idle"] == of["capture"] for of in whole if {"busy", "idle"} <= of.keys())
+            sums[row["rank"], row["device"]][row["scope"]] += int(row["pj"])
+        else:
+            unknown.add((row["rank"], row["device"], row["scope"]))
+    is_exact = []
+    for place, of in sums.items():
+        known = {scope for scope in of if (*place, scope) not in unknown}
+        if {"busy", "idle", "capture"} <= known:
+            is_exact.append(of["busy"] + of["idle"] == of["capture"])
+        if {"busy", "kernel_name"} <= known:
+            is_exact.append(of["kernel_name"] == of["busy"])
+    return all(is_exact) if is_exact else None
 
 
 def measure(hta, kind, seed, keep):
@@ -294,7 +299,7 @@ def main():
                     print(f"  {answer} {seed}: {planted}, every {of.period_us / 1000:.0f} ms\n    {shown}", flush=True)
     for group, n in all_of.items():
         print(f"{group}: {right[group]} of {n} right")
-    print(f"energy: {exact[True]} exact, {exact[False]} not, {exact[None]} without the table")
+    print(f"energy: {exact[True]} exact, {exact[False]} not, {exact[None]} without energy")
 
 
 if __name__ == "__main__":

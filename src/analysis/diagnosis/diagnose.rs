@@ -87,7 +87,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     causes.extend(memory::causes(&context, partials));
     for c in &mut causes {
         if c.kind != CauseKind::InputIncomplete && c.kind.memory().is_none() {
-            c.trust = trust.of_cause(c, account.steps.len());
+            c.trust = trust.of_cause(c.needs, c.kind.rule().must_last, account.steps.len());
         }
         if matches!(c.trust, Trust::AtMost(_)) {
             c.certainty = CauseCertainty::AtMost;

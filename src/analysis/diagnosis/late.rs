@@ -220,19 +220,9 @@ fn late_rank(
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
-    let filter = of_ranks(&ranks);
-    let delay = Evidence {
-        table: "straggler_delays",
-        filter: filter.clone(),
-        words: format!("works {} a step longer than the typical rank", fmt_ns(total / late)),
-    };
-    let part = Evidence {
-        table: "straggler_causes",
-        filter: if key.is_empty() { filter } else { format!("{filter} AND cause = '{key}'") },
-        words: format!("largest part: {}", key.replace('_', " ")),
-    };
-    let of_delays = (s.evidence != NoChance::LowerClock).then_some([delay, part]);
-    let evidence = words.evidence.into_iter().chain(of_delays.into_iter().flatten()).collect();
+    // Delays that no test told from chance are no evidence.
+    let delays = (s.evidence != NoChance::LowerClock).then(|| of_delays(&ranks, &key, total / late));
+    let evidence = words.evidence.into_iter().chain(delays.into_iter().flatten()).collect();
     if !words.instead.is_empty() {
         let subject = if ranks.len() == 1 { "It is" } else { "They are" };
         let when = sentence.split_once(" late ").map_or("", |(_, when)| when);
@@ -254,6 +244,23 @@ fn late_rank(
         p_value: s.evidence.p_value(),
         evidence,
     }
+}
+
+/// What the tables of delays show of late ranks: how much longer they work, and the largest part of that.
+fn of_delays(ranks: &[u32], key: &str, longer: Ns) -> [Evidence; 2] {
+    let filter = of_ranks(ranks);
+    [
+        Evidence {
+            table: "straggler_delays",
+            filter: filter.clone(),
+            words: format!("works {} a step longer than the typical rank", fmt_ns(longer)),
+        },
+        Evidence {
+            table: "straggler_causes",
+            filter: if key.is_empty() { filter } else { format!("{filter} AND cause = '{key}'") },
+            words: format!("largest part: {}", key.replace('_', " ")),
+        },
+    ]
 }
 
 /// Kinds of causes that describe what a late host does.

@@ -76,7 +76,6 @@ use crate::diagnosis::threat::MemoryThreats;
 use crate::diagnosis::timeline::{OwnedIdle, TimelineTable, TimelineWaits, waits};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use hta_trace::hardware_counters::RecordedCounters;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 
@@ -131,7 +130,6 @@ impl Analysis for DiagnosisOf {
         let (mut lost, mut times) = (LostTime::default(), LostHostTime::default());
         let (mut mix, mut repairs) = (KernelMix::default(), KernelRepairs::default());
         let facts = KernelFacts::new(trace, options);
-        let counters = RecordedCounters::new(&trace.columns.counter_samples, |id| trace.text(id));
         let (mut clocks, mut step_clocks) = (DeviceClocks::default(), StepClocks::default());
         let (mut means, mut links) = (SampledMeans::default(), LinkSamples::default());
         let mut timeline = TimelineTable::default();
@@ -154,8 +152,8 @@ impl Analysis for DiagnosisOf {
                 let kernels = compute_kernels(trace, work);
                 kernel_mix::push(&mut mix, trace, work, &kernels, &windows);
                 kernel_repairs::push(&mut repairs, &facts, work, &kernels, &windows);
-                clocks::push((&mut clocks, &mut step_clocks), trace, &counters, work, &kernels, &windows);
-                sampled_metrics::push((&mut means, &mut links), &facts, &counters, work, &kernels);
+                clocks::push((&mut clocks, &mut step_clocks), trace, work, &kernels, &windows);
+                sampled_metrics::push((&mut means, &mut links), &facts, work, &kernels);
             }
         }
         if options.wants(TimelineTable::SPEC) {

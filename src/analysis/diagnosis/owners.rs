@@ -5,6 +5,7 @@ use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart}
 use crate::diagnosis::bubbles;
 use crate::diagnosis::collected::{CauseKey, CausedWaits, CollectedCause, collect, key_of};
 use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::rule::OPEN_PCT;
 use crate::diagnosis::transfer::{self, LostByCell};
 use crate::efficiency::account::PartDevice;
 use crate::efficiency::delay_cost;
@@ -12,9 +13,6 @@ use crate::job::delay::StepKey;
 use crate::job::{Job, median};
 use hta_base::units::{Ns, percent};
 use std::collections::BTreeMap;
-
-/// Smallest gain of a cause, percent of the time of the job.
-pub(crate) const OPEN_PCT: f64 = 1.0;
 
 /// The owners of all lost time.
 pub(crate) fn owners(

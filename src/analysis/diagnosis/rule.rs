@@ -15,10 +15,8 @@ use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::late::{LateFacts, LateRanks, LateWords};
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::mix_words::MixWords;
-use crate::diagnosis::owners::OPEN_PCT;
 use crate::diagnosis::threat::{MemoryFacts, Threat};
 use crate::diagnosis::trust::RecordingTrust;
-use crate::diagnosis::verdict::LISTED_PCT;
 use crate::facts::host_activity::HostActivity;
 use crate::facts::iterations::DeviceIteration;
 use crate::facts::vendor::DeviceVendor;
@@ -27,6 +25,11 @@ use crate::recording::capability::Capability;
 use hta_base::units::{Ns, Span};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
+
+/// Smallest gain of a cause, percent of the time of the job,
+pub(crate) const OPEN_PCT: f64 = 1.0;
+/// and in the verdict.
+pub(crate) const LISTED_PCT: f64 = 2.0;
 
 /// A cause.
 pub(crate) struct CauseRule {

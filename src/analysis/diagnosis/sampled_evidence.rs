@@ -84,7 +84,8 @@ fn link_use(job: &Job, samples: &[LinkSampleRow]) -> Option<(HardwareCounter, f6
     if samples.is_empty() {
         return None;
     }
-    let mut cells: BTreeMap<(&str, u32, Option<i64>), (Vec<CounterCell>, Ns)> = BTreeMap::new();
+    type LinkOf<'a> = (&'a str, u32, Option<i64>);
+    let mut cells: BTreeMap<LinkOf, (Vec<CounterCell>, Ns)> = BTreeMap::new();
     for s in samples {
         let of = cells.entry((s.kind, s.rank, s.device)).or_default();
         let (span, value) = (Span::new(s.start_ns, s.end_ns), s.millionths as f64 / 1e6);

@@ -48,12 +48,11 @@ fn in_percent(counters: &RecordedCounters, device: i64, kind: HardwareCounter) -
 pub(crate) fn push(
     (means, links): (&mut SampledMeans, &mut LinkSamples),
     facts: &KernelFacts,
-    counters: &RecordedCounters,
     work: &DeviceWork,
     kernels: &[ComputeKernel],
 ) {
+    let (trace, counters) = (facts.trace, &facts.trace.counters);
     let Some(device) = work.device.filter(|id| counters.pm_sampling.contains_key(id)) else { return };
-    let trace = facts.trace;
     let model = trace.device_properties(work.device).map(|d| d.name.as_str()).filter(|name| !name.is_empty());
     let mut add = |cause, kind: HardwareCounter, set: &Union, shortest: Option<Ns>| {
         let Some(counter) = in_percent(counters, device, kind) else { return };

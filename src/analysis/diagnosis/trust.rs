@@ -1,10 +1,9 @@
 //! How far findings can be trusted, and what else of the recording words depend on.
 
-use crate::diagnosis::cause::Cause;
 use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::Recording;
-use crate::recording::capability::Grade;
+use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
 use hta_base::units::percent;
 use std::sync::Arc;
@@ -104,12 +103,12 @@ impl RecordingTrust {
         if per.is_empty() { format!(" a {what}") } else { format!("{per} and {what}") }
     }
 
-    /// The grade of a cause in a job of so many steps.
-    pub(crate) fn of_cause(&self, cause: &Cause, steps: usize) -> Trust {
-        match self.recording.worst(cause.needs) {
+    /// The grade of a cause that rests on some capabilities, and perhaps must last, in a job of so many steps.
+    pub(crate) fn of_cause(&self, needs: &[Capability], must_last: bool, steps: usize) -> Trust {
+        match self.recording.worst(needs) {
             Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),
             Some(l) => Trust::AtMost(l.sentence.clone()),
-            None if cause.kind.rule().must_last && steps == 1 => {
+            None if must_last && steps == 1 => {
                 Trust::AtMost("one step: cannot tell whether it lasts".to_string())
             }
             None => Trust::Ok,

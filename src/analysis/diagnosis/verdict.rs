@@ -4,6 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::rule::LISTED_PCT;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
@@ -16,8 +17,6 @@ use hta_base::wording::ranks::ranks_named;
 use hta_trace::kernel::category::Category;
 use hta_trace::step::mask;
 
-/// Smallest gain of a cause in the verdict, percent of the time of the job.
-pub(crate) const LISTED_PCT: f64 = 2.0;
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
 /// Share of the time that no cause owns from which the verdict says so, percent.

@@ -4,7 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
-use crate::diagnosis::clocks::{DeviceFall, SlowerClock, megahertz, performance};
+use crate::diagnosis::clocks::{DeviceFall, SeenBeside, SlowerClock, megahertz, performance};
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
@@ -17,6 +17,7 @@ use crate::job::median;
 use crate::recording::capability::Capability;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::capital;
+use hta_trace::hardware_counters::HardwareCounter;
 use std::collections::BTreeSet;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -68,17 +69,6 @@ fn words(late: &LateFacts) -> Option<LateWords> {
         if late.ranks.len() == 1 { ("runs", "its kernels are") } else { ("run", "their kernels are") };
     let clocks = format!("at {} MHz, the others at {}", megahertz(own), megahertz(others));
     let seen = first.seen.filter(|_| slower.iter().all(|s| s.seen.is_some()));
-    let filter = of_ranks(late.ranks);
-    let mut evidence = vec![Evidence {
-        table: "hardware_counters",
-        filter: format!("{filter} AND kind = 'sm_clock'"),
-        words: format!("{run} {clocks}"),
-    }];
-    evidence.extend(seen.map(|seen| Evidence {
-        table: "hardware_counters",
-        filter: format!("{filter} AND kind = '{}'", seen.counter()),
-        words: seen.words(),
-    }));
     Some(LateWords {
         instead: format!("{} {run} {clocks}: {kernels} {:.2} x longer", capital(&who), first.longer),
         beside: seen.map_or(String::new(), |seen| seen.words()),
@@ -87,85 +77,127 @@ fn words(late: &LateFacts) -> Option<LateWords> {
             slower.iter().all(|s| s.is_state_recorded),
             &late.job.words.plain(late.ranks),
         ),
-        evidence,
+        evidence: evidence(late.ranks, format!("{run} {clocks}"), seen),
         ..LateWords::default()
     })
 }
 
-/// The clocks of all devices fall, so that none is slower than the others.
+/// The clocks of all devices of a job fall, so that none is slower than the others.
+struct AllFalls<'a> {
+    context: &'a Context<'a>,
+    falls: Vec<(PartDevice, &'a DeviceFall)>,
+    seen: Option<SeenBeside>,
+    /// Whether kernels of all devices take longer by that.
+    is_shown: bool,
+}
+
 fn of_all(context: &Context) -> Option<Cause> {
-    let (account, clocks) = (context.account, context.clocks);
-    let places: BTreeSet<PartDevice> = account.cells().map(|(_, place, _)| place).collect();
-    let falls: Vec<(PartDevice, &DeviceFall)> = places
-        .iter()
-        .map(|place| clocks.falls.get(place).filter(|fall| fall.is_told()).map(|fall| (*place, fall)))
-        .collect::<Option<_>>()?;
-    let (_, worst) = falls.iter().max_by_key(|(place, fall)| (fall.low, std::cmp::Reverse(*place)))?;
-    let saved = |key: Option<StepKey>, place: PartDevice| {
-        clocks.steps.get(&place).and_then(|steps| steps.get(&key)).map_or(0, |step| step.saved)
-    };
-    let gain = gain::of_steps(account, |step, place| saved(step.key, place));
-    let ranks: BTreeSet<u32> = places.iter().map(|(part, _)| context.rank(*part)).collect();
+    let account = context.account;
+    let all = AllFalls::of(context)?;
+    let gain = gain::of_steps(account, |step, place| all.saved(step.key, place));
+    let ranks: BTreeSet<u32> = all.falls.iter().map(|((part, _), _)| context.rank(*part)).collect();
     let ranks: Vec<u32> = ranks.into_iter().collect();
-    let filter = of_ranks(&ranks);
+    let (from_to, low, busy) = (all.fall_words(), all.sum(|f| f.low), all.sum(|f| f.busy));
+    let evidence =
+        evidence(&ranks, format!("{from_to} in {} of {} of busy time", fmt_ns(low), fmt_ns(busy)), all.seen);
+    let is_recorded = all.falls.iter().all(|(_, f)| f.is_state_recorded());
+    let action = performance(all.seen, is_recorded, &context.job.words.plain(&ranks));
     let mut cause = context.cause(CauseKind::Throttled, "all", ranks, OwnedTime::new(), gain);
     cause.needs = &[Capability::DeviceTime];
-    let is_shown = falls.iter().all(|(_, fall)| fall.is_shown());
-    cause.certainty = if is_shown { CauseCertainty::Likely } else { CauseCertainty::AtMost };
-    cause.compute = account.steps.iter().flat_map(|s| s.cells.keys().map(|p| saved(s.key, *p))).sum();
-    let middle = |of: &dyn Fn(&DeviceFall) -> i64| {
-        median(&mut falls.iter().map(|(_, fall)| of(fall)).collect::<Vec<i64>>()).unwrap_or(0)
-    };
-    let clocks_told = format!(
-        "from {} to {} MHz",
-        megahertz(middle(&|f| f.clocks[0])),
-        megahertz(middle(&|f| f.clocks[1]))
-    );
-    let sum = |of: fn(&DeviceFall) -> Ns| falls.iter().map(|(_, fall)| of(fall)).sum::<Ns>();
-    let share = fmt_pct(percent(sum(|f| f.low), sum(|f| f.busy)));
-    let since = since(context, &falls).map_or(String::new(), |since| format!(" since {since}"));
-    let subject = if falls.len() == 1 { "SM clock falls" } else { "SM clocks of all devices fall" };
-    let what = format!("{subject} {clocks_told} during {share} of busy time{since}");
-    let seen =
-        worst.seen().filter(|_| falls.iter().filter(|(_, f)| f.seen().is_some()).count() * 2 > falls.len());
-    let mut why = seen.map_or(String::new(), |seen| capital(&seen.words()));
-    if is_shown && !worst.kernel.is_empty() {
-        let longer = worst.lengths[1] as f64 / worst.lengths[0].max(1) as f64;
-        let join = if why.is_empty() { "Its" } else { "; its" };
-        why.push_str(&format!("{join} kernel `{}` takes {longer:.2} x as long then", worst.kernel));
-    }
-    let who = context.job.words.plain(&cause.ranks);
-    let action = performance(seen, falls.iter().all(|(_, f)| f.is_state_recorded()), &who);
-    cause.words = CauseWords::new(what, why, action);
-    cause.evidence = vec![Evidence {
-        table: "hardware_counters",
-        filter: format!("{filter} AND kind = 'sm_clock'"),
-        words: format!(
-            "{clocks_told} in {} of {} of busy time",
-            fmt_ns(sum(|f| f.low)),
-            fmt_ns(sum(|f| f.busy))
-        ),
-    }];
-    cause.evidence.extend(seen.map(|seen| Evidence {
-        table: "hardware_counters",
-        filter: format!("{filter} AND kind = '{}'", seen.counter()),
-        words: seen.words(),
-    }));
+    cause.certainty = if all.is_shown { CauseCertainty::Likely } else { CauseCertainty::AtMost };
+    cause.compute = account.cells().map(|(s, place, _)| all.saved(account.steps[s].key, place)).sum();
+    cause.words = CauseWords::new(all.sentence(&from_to, percent(low, busy)), all.detail(), action);
+    cause.evidence = evidence;
     Some(cause)
 }
 
-/// When the first device falls: a step if there are steps, else a time of the capture. Nothing if it is so from
-/// the start on.
-fn since(context: &Context, falls: &[(PartDevice, &DeviceFall)]) -> Option<String> {
-    let (place, fall) = falls.iter().min_by_key(|(place, fall)| (fall.since, *place))?;
-    let is_low = |key: Option<StepKey>| {
-        let step = context.clocks.steps.get(place).and_then(|steps| steps.get(&key));
-        step.is_some_and(|step| step.low * 2 >= step.busy && step.busy > 0)
-    };
-    let steps: Vec<Option<StepKey>> = context.account.steps.iter().map(|s| s.key).collect();
-    match steps.iter().position(|key| is_low(*key)) {
-        Some(0) => None,
-        Some(i) => steps.get(i).copied().flatten().map(|key| format!("step {}", key.shown())),
-        None => fall.since.map(|at| format!("{} after the start", fmt_ns(at))),
+impl<'a> AllFalls<'a> {
+    fn of(context: &'a Context<'a>) -> Option<Self> {
+        let places: BTreeSet<PartDevice> = context.account.cells().map(|(_, place, _)| place).collect();
+        let fall = |place| context.clocks.recorded.falls.get(&place).filter(|fall| fall.is_told());
+        let falls: Vec<(PartDevice, &DeviceFall)> =
+            places.into_iter().map(|place| Some((place, fall(place)?))).collect::<Option<_>>()?;
+        let seen: Vec<SeenBeside> = falls.iter().filter_map(|(_, fall)| fall.seen()).collect();
+        let first = seen.first().copied();
+        let is_alike = |s: &&SeenBeside| first.is_some_and(|first| first.counter() == s.counter());
+        let alike = seen.iter().filter(is_alike).count();
+        let is_shown = falls.iter().all(|(_, fall)| fall.is_shown());
+        let all = Self { context, seen: first.filter(|_| alike * 2 > falls.len()), falls, is_shown };
+        (!all.falls.is_empty()).then_some(all)
     }
+
+    /// What a device saves in a step at its highest clock, at most, ns.
+    fn saved(&self, key: Option<StepKey>, place: PartDevice) -> Ns {
+        let steps = self.context.clocks.recorded.steps.get(&place);
+        steps.and_then(|steps| steps.get(&key)).map_or(0, |step| step.saved)
+    }
+
+    fn sum(&self, of: impl Fn(&DeviceFall) -> Ns) -> Ns {
+        self.falls.iter().map(|(_, fall)| of(fall)).sum()
+    }
+
+    /// A middle clock over devices, in words.
+    fn middle(&self, of: impl Fn(&DeviceFall) -> i64) -> String {
+        megahertz(median(&mut self.falls.iter().map(|(_, fall)| of(fall)).collect::<Vec<i64>>()).unwrap_or(0))
+    }
+
+    fn fall_words(&self) -> String {
+        format!("from {} to {} MHz", self.middle(|f| f.clocks[0]), self.middle(|f| f.clocks[1]))
+    }
+
+    fn sentence(&self, from_to: &str, share: Option<f64>) -> String {
+        let [fall, are] = match self.falls.len() {
+            1 => ["SM clock falls", "SM clock is"],
+            _ => ["SM clocks of all devices fall", "SM clocks of all devices are"],
+        };
+        let share = fmt_pct(share);
+        match self.since() {
+            Some(since) => format!("{fall} {from_to} during {share} of busy time since {since}"),
+            None => format!(
+                "{are} at {} MHz from the start on and during {share} of busy time, else at {}",
+                self.middle(|f| f.clocks[1]),
+                self.middle(|f| f.clocks[0])
+            ),
+        }
+    }
+
+    fn detail(&self) -> String {
+        let mut parts: Vec<String> = self.seen.map(SeenBeside::words).into_iter().collect();
+        let longest = self.falls.iter().max_by_key(|(place, fall)| (fall.low, std::cmp::Reverse(*place)));
+        match longest.map(|(_, fall)| fall).filter(|fall| self.is_shown && !fall.kernel.is_empty()) {
+            Some(fall) => {
+                let longer = fall.lengths[1] as f64 / fall.lengths[0].max(1) as f64;
+                parts.push(format!("kernel `{}` takes {longer:.2} x as long then", fall.kernel));
+            }
+            None => {
+                parts.push("no kernel runs often enough at both clocks to compare its length".to_string())
+            }
+        }
+        parts.push("what a higher clock saves is an upper bound".to_string());
+        capital(&parts.join("; "))
+    }
+
+    /// When the first device falls: a step if there are steps, else a time of the capture. Nothing if it is so
+    /// from the start on.
+    fn since(&self) -> Option<String> {
+        let (place, fall) = self.falls.iter().min_by_key(|(place, fall)| (fall.since, *place))?;
+        let is_low = |key: Option<StepKey>| {
+            let step = self.context.clocks.recorded.steps.get(place).and_then(|steps| steps.get(&key));
+            step.is_some_and(|step| step.low * 2 >= step.busy && step.busy > 0)
+        };
+        let mut keys = self.context.account.steps.iter().map(|s| s.key).enumerate();
+        match keys.find(|(_, key)| key.is_some() && is_low(*key)) {
+            Some((0, _)) => None,
+            Some((_, key)) => key.map(|key| format!("step {}", key.shown())),
+            None => fall.since.filter(|at| *at > 0).map(|at| format!("{} after the start", fmt_ns(at))),
+        }
+    }
+}
+
+/// The samples that show a lower clock, and what is seen beside it.
+fn evidence(ranks: &[u32], clocks: String, seen: Option<SeenBeside>) -> Vec<Evidence> {
+    let filter = |kind: &str| format!("{} AND kind = '{kind}'", of_ranks(ranks));
+    let row = |kind: &str, words| Evidence { table: "hardware_counters", filter: filter(kind), words };
+    let clocks = row(HardwareCounter::SmClock.key(), clocks);
+    [Some(clocks), seen.map(|seen| row(seen.counter(), seen.words()))].into_iter().flatten().collect()
 }

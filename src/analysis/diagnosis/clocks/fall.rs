@@ -139,35 +139,21 @@ mod tests {
         ClockFall::find(&clocks(megahertz), 100 * megahertz.len() as Ns)
     }
 
-    /// The trace that four writers recorded alike (`torch215/twin`): clocks every 100 us, and 27 kernels, copies
-    /// and sets a step of which this has the times.
+    /// The trace that four writers recorded alike (`torch215/twin`): clocks every 100 us beside the copies, kernels
+    /// and sets of three steps.
     #[test]
     fn the_fall_of_the_recorded_twin() {
-        let starts = [
-            (10_000, 2_000),
-            (33_000, 9_000),
-            (63_000, 12_000),
-            (93_000, 7_000),
-            (123_000, 15_000),
-            (156_000, 1_000),
-            (230_000, 11_000),
-            (250_000, 13_000),
-            (270_000, 17_000),
-            (290_000, 19_000),
+        let starts = [10, 33, 63, 93, 123, 156, 230, 250, 270, 290].map(|us: Ns| us * 1_000);
+        let lengths = [
+            [2_000, 9_000, 12_001, 7_003, 15_007, 1_000, 11_000, 13_000, 17_000, 19_000],
+            [2_000, 9_011, 12_012, 7_014, 15_018, 1_000, 11_001, 13_001, 17_001, 19_001],
+            [2_000, 9_022, 12_023, 7_025, 15_029, 1_000, 11_002, 13_002, 17_002, 19_002],
         ];
-        // What each kernel takes longer in the three steps.
-        let longer = [0, 0, 1, 3, 7, 0, 0, 0, 0, 0]
-            .map(|first| if first == 0 { [0, 0, 0] } else { [first, first + 11, first + 22] });
-        let mut busy = Vec::new();
-        for step in 0..3usize {
-            for (i, (start, len)) in starts.iter().enumerate() {
-                let sgemm =
-                    (1..=4).contains(&i).then(|| if i == 1 { 11 * step as i64 } else { longer[i][step] });
-                let other = if (6..=9).contains(&i) { step as i64 } else { 0 };
-                let start = start + 400_000 * step as i64;
-                busy.push(Span::new(start, start + len + sgemm.unwrap_or(other)));
-            }
-        }
+        let of_step = |(step, lengths): (Ns, &[Ns; 10])| {
+            let at = |(start, len): (Ns, Ns)| Span::new(start + 400_000 * step, start + 400_000 * step + len);
+            starts.into_iter().zip(*lengths).map(at).collect::<Vec<Span>>()
+        };
+        let busy: Vec<Span> = (0..).zip(&lengths).flat_map(of_step).collect();
         let busy = Union::new(busy);
         assert_eq!(busy.len(), 318_177);
         let at = |i: i64| if i <= 0 { 0 } else { (100_000 * i - 50_000).min(1_200_000) };

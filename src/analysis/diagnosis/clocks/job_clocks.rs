@@ -1,143 +1,21 @@
-//! The clocks of all devices of a job.
+//! The clocks of all devices of a job, and those that are slower than others.
 
-use crate::api::{Partial, rows};
-use crate::diagnosis::clocks::kernel_lengths::KernelsSay;
-use crate::diagnosis::clocks::reason::{LowState, SeenBeside};
+use crate::api::Partial;
+use crate::diagnosis::clocks::recorded::RecordedClocks;
 use crate::diagnosis::clocks::slower::{self, SlowerClock};
-use crate::diagnosis::clocks::tables::{DeviceClocks, StepClocks};
-use crate::efficiency::account::PartDevice;
 use crate::job::Job;
-use crate::job::delay::StepKey;
-use hashbrown::HashMap;
-use hta_base::units::Ns;
-use std::collections::BTreeMap;
 
-/// How the clock of a device falls.
-#[derive(Debug, Clone)]
-pub(crate) struct DeviceFall {
-    pub(crate) is_small: bool,
-    pub(crate) since: Option<Ns>,
-    /// Middle of the clocks that are not low, and of the low ones, Hz.
-    pub(crate) clocks: [i64; 2],
-    /// Low time, and all time in which the device works, ns.
-    pub(crate) low: Ns,
-    pub(crate) busy: Ns,
-    pub(super) kernels: KernelsSay,
-    pub(crate) kernel: String,
-    /// Middle lengths of the kernel at the clocks, ns.
-    pub(crate) lengths: [Ns; 2],
-    pub(super) state: LowState,
-}
-
-impl DeviceFall {
-    /// Whether kernels take longer by what the clock is lower.
-    pub(crate) fn is_shown(&self) -> bool {
-        self.kernels == KernelsSay::Follow
-    }
-
-    /// Whether it may cost time: a far fall that kernels do not clear, or a small one that they show.
-    pub(crate) fn is_told(&self) -> bool {
-        match self.kernels {
-            KernelsSay::Follow => true,
-            KernelsSay::Differ => false,
-            KernelsSay::Unknown => !self.is_small,
-        }
-    }
-
-    pub(crate) fn seen(&self) -> Option<SeenBeside> {
-        self.state.seen()
-    }
-
-    pub(crate) fn is_state_recorded(&self) -> bool {
-        self.state.is_recorded()
-    }
-}
-
-/// A device while it works in one step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StepClock {
-    pub(super) clock: Option<i64>,
-    pub(super) state: LowState,
-    pub(crate) busy: Ns,
-    pub(crate) low: Ns,
-    /// What would be saved at the highest clock, at most, ns.
-    pub(crate) saved: Ns,
-}
-
-#[derive(Debug, Clone, Default)]
 pub(crate) struct JobClocks {
-    pub(super) models: BTreeMap<PartDevice, String>,
-    /// Devices whose clock falls.
-    pub(crate) falls: BTreeMap<PartDevice, DeviceFall>,
-    /// By device and step; without steps the recorded span.
-    pub(crate) steps: BTreeMap<PartDevice, BTreeMap<Option<StepKey>, StepClock>>,
+    pub(crate) recorded: RecordedClocks,
     /// Devices that are slower than the others of their model, because their clock is lower.
     pub(crate) slower: Vec<SlowerClock>,
 }
 
 impl JobClocks {
     pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
-        let parts: HashMap<u32, u32> = (0u32..).zip(&job.parts).map(|(i, p)| (p.rank, i)).collect();
-        let mut out = Self::default();
-        let mut tops: BTreeMap<PartDevice, [Option<i64>; 2]> = BTreeMap::new();
-        for row in rows::<DeviceClocks>(partials) {
-            let Some(part) = parts.get(&row.rank) else { continue };
-            let place = (*part, row.device);
-            let top = [row.top_power, row.top_temperature];
-            tops.insert(place, top);
-            out.models.extend(row.model.map(|model| (place, model.to_string())));
-            let Some((high, low)) = row.high_clock.zip(row.low_clock).filter(|_| row.low_ns > 0) else {
-                continue;
-            };
-            let state = LowState {
-                power: row.power_ns,
-                plateau: row.plateau_ns,
-                temperature: row.temperature_ns,
-                hot: row.hot_ns,
-                top_power: top[0],
-                top_temperature: top[1],
-                own: [None, row.low_temperature],
-                usual: [None, row.high_temperature],
-            };
-            let fall = DeviceFall {
-                is_small: row.is_small,
-                since: row.since_ns,
-                clocks: [high, low],
-                low: row.low_ns,
-                busy: row.busy_ns,
-                kernels: KernelsSay::named(row.kernels),
-                kernel: row.kernel.to_string(),
-                lengths: [row.kernel_high_ns, row.kernel_low_ns],
-                state,
-            };
-            out.falls.insert(place, fall);
-        }
-        for row in rows::<StepClocks>(partials) {
-            let Some(part) = parts.get(&row.rank) else { continue };
-            let place = (*part, row.device);
-            let key = row.step.filter(|_| row.scope != "span").map(|i| StepKey::new(i, row.step_label));
-            let [top_power, top_temperature] = tops.get(&place).copied().unwrap_or_default();
-            let state = LowState {
-                power: row.power_ns,
-                plateau: row.plateau_ns,
-                temperature: row.temperature_ns,
-                hot: row.hot_ns,
-                top_power,
-                top_temperature,
-                own: [row.power, row.temperature],
-                usual: [None, None],
-            };
-            let step = StepClock {
-                clock: row.clock,
-                state,
-                busy: row.busy_ns,
-                low: row.low_ns,
-                saved: row.saved_ns,
-            };
-            out.steps.entry(place).or_default().insert(key, step);
-        }
-        out.slower = slower::find(job, &out);
-        out
+        let recorded = RecordedClocks::new(job, partials);
+        let slower = slower::find(job, &recorded);
+        Self { recorded, slower }
     }
 
     /// The slower device of a part.

@@ -65,11 +65,11 @@ impl WorkingState {
 pub(crate) fn push(
     (devices, steps): (&mut DeviceClocks, &mut StepClocks),
     trace: &RankTrace,
-    counters: &RecordedCounters,
     work: &DeviceWork,
     kernels: &[ComputeKernel],
     windows: &[Window],
 ) {
+    let counters = &trace.counters;
     let Some(device) = work.device.filter(|_| counters.pm_sampling.is_empty()) else { return };
     let Some(clock) = counters.of(device, HardwareCounter::SmClock) else { return };
     let busy = &work.timeline.busy();

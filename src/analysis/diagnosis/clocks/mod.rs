@@ -12,12 +12,15 @@ mod job_clocks;
 mod kernel_lengths;
 mod map;
 mod reason;
+mod recorded;
 mod slower;
 mod tables;
 mod words;
 
-pub(crate) use job_clocks::{DeviceFall, JobClocks};
+pub(crate) use job_clocks::JobClocks;
 pub(crate) use map::push;
+pub(crate) use reason::SeenBeside;
+pub(crate) use recorded::DeviceFall;
 pub(crate) use slower::SlowerClock;
 pub(crate) use tables::{DeviceClocks, StepClocks};
 pub(crate) use words::{megahertz, performance};

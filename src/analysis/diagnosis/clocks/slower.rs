@@ -1,9 +1,9 @@
 //! Devices whose clock is lower than that of the others, in the same steps of the same job, and whose kernels
 //! take longer by that.
 
-use crate::diagnosis::clocks::job_clocks::{JobClocks, StepClock};
 use crate::diagnosis::clocks::kernel_lengths::follows;
 use crate::diagnosis::clocks::reason::{LowState, SeenBeside};
+use crate::diagnosis::clocks::recorded::{RecordedClocks, StepClock};
 use crate::efficiency::account::{DeviceWindows, PartDevice, steps};
 use crate::job::delay::StepKey;
 use crate::job::{Job, TimeUse, median};
@@ -37,7 +37,7 @@ pub(crate) struct SlowerClock {
 /// A device in a step: its place, what is known of it, and the middle clock of the others of its model.
 type ComparedStep = (PartDevice, StepKey, StepClock, i64);
 
-pub(super) fn find(job: &Job, clocks: &JobClocks) -> Vec<SlowerClock> {
+pub(super) fn find(job: &Job, clocks: &RecordedClocks) -> Vec<SlowerClock> {
     let mut lower: BTreeMap<PartDevice, Vec<ComparedStep>> = BTreeMap::new();
     for compared in compared(clocks) {
         let (place, _, step, others) = compared;
@@ -76,8 +76,9 @@ fn middle(values: impl IntoIterator<Item = i64>) -> Option<i64> {
 }
 
 /// Every device in every step in which its clock and that of another one of its model are known.
-fn compared(clocks: &JobClocks) -> Vec<ComparedStep> {
-    let mut by_step: BTreeMap<(StepKey, &str), Vec<(i64, PartDevice, StepClock)>> = BTreeMap::new();
+fn compared(clocks: &RecordedClocks) -> Vec<ComparedStep> {
+    type ClockAt = (i64, PartDevice, StepClock);
+    let mut by_step: BTreeMap<(StepKey, &str), Vec<ClockAt>> = BTreeMap::new();
     for (place, steps) in &clocks.steps {
         let Some(model) = clocks.models.get(place) else { continue };
         for (key, step) in steps {
@@ -100,7 +101,7 @@ fn compared(clocks: &JobClocks) -> Vec<ComparedStep> {
 }
 
 /// Power and temperature of a device in its slower steps, to compare with those of the others then.
-fn state(clocks: &JobClocks, of: &[ComparedStep], peers: &[PartDevice]) -> LowState {
+fn state(clocks: &RecordedClocks, of: &[ComparedStep], peers: &[PartDevice]) -> LowState {
     let mut out = of.first().map_or_else(LowState::default, |(_, _, step, _)| step.state);
     (out.power, out.plateau, out.temperature, out.hot) = (0, 0, 0, 0);
     let mut usual = Vec::new();

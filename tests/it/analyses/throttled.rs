@@ -1,0 +1,305 @@
+//! Clocks that fall, and what looks like it: the cause `throttled`, and what must not be said.
+//!
+//! ```text
+//! one step     |gemm|gemm|..x10..|norm|norm|..x5..|all_reduce|    gemm follows the clock, norm does not
+//! clock        ^    ^    ^  a sample every ms
+//! ```
+
+use crate::run::{Answer, Record, answer, options};
+use hta_testkit::{Call, Collective, Format, TraceBuilder, us};
+
+const WORLD: u32 = 4;
+const STEPS: usize = 8;
+const H100: &str = "NVIDIA H100 80GB HBM3";
+
+/// A job of ranks that train together; each number by rank and step.
+struct Job {
+    clock: fn(u32, usize) -> f64,
+    /// How many times as long products take.
+    longer: fn(u32, usize) -> f64,
+    power: Option<fn(u32, usize) -> f64>,
+    heat: Option<fn(u32, usize) -> f64>,
+    model: fn(u32) -> &'static str,
+    counter: &'static str,
+    /// Of the clock while no work runs.
+    idle_clock: f64,
+    /// Before each step, us.
+    idle: i64,
+    sampled_metrics: bool,
+    most_samples: usize,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            clock: |_, _| 1_980.0,
+            longer: |_, _| 1.0,
+            power: None,
+            heat: None,
+            model: |_| H100,
+            counter: "SM Clock (MHz)",
+            idle_clock: 1_980.0,
+            idle: 100,
+            sampled_metrics: false,
+            most_samples: usize::MAX,
+        }
+    }
+}
+
+impl Job {
+    /// The kernels of a step, us: name and length.
+    fn kernels(&self, rank: u32, step: usize) -> Vec<(&'static str, i64)> {
+        let product = (1_000.0 * (self.longer)(rank, step)).round() as i64;
+        let mut all = vec![("void cutlass::gemm_bf16(Params)", product); 10];
+        all.extend([("void layer_norm_kernel(Params)", 200); 5]);
+        all
+    }
+
+    fn answer(&self) -> Answer {
+        let mut traces: Vec<TraceBuilder> = (0..WORLD)
+            .map(|r| TraceBuilder::new().rank(r).world(WORLD).device((self.model)(r), 132))
+            .collect();
+        let mut samples = vec![0; traces.len()];
+        let mut start = 0;
+        for step in 0..STEPS {
+            let work = |rank: u32| self.kernels(rank, step).iter().map(|(_, len)| len + 1).sum::<i64>();
+            let begin = start + self.idle;
+            let end = begin + (0..WORLD).map(work).max().unwrap_or(0) + 500;
+            for (rank, t) in (0..WORLD).zip(&mut traces) {
+                let mut main = t.thread(1);
+                main.step(step as u64, us(start)..us(end + 20));
+                let mut at = begin;
+                for (i, (name, len)) in self.kernels(rank, step).into_iter().enumerate() {
+                    let launch = begin - 60 + 3 * i as i64;
+                    main.launch(us(launch)..us(launch + 2))
+                        .kernel(name, 7, us(at)..us(at + len))
+                        .grid([64, 1, 1]);
+                    at += len + 1;
+                }
+                let c = Collective::all_reduce(1 << 22, "BFloat16")
+                    .group("0", "default_pg", 0..WORLD)
+                    .seq(step as u64 + 1);
+                main.nccl(&c, us(begin - 10)..us(begin - 2), 20, us(at)..us(end));
+                main.call(Call::DeviceSync, us(begin)..us(end + 10));
+                self.sample(t, (rank, step), (start, begin, end), &mut samples[rank as usize]);
+            }
+            start = end + 20;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let paths = traces.iter().enumerate().map(|(rank, t)| {
+            let path = folder.path().join(format!("rank_{rank}.json"));
+            std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
+            path
+        });
+        answer(&paths.collect::<Vec<_>>(), &options())
+    }
+
+    /// Samples at every full ms of a step, and of the idle time before it.
+    fn sample(
+        &self,
+        t: &mut TraceBuilder,
+        (rank, step): (u32, usize),
+        (start, begin, end): (i64, i64, i64),
+        taken: &mut usize,
+    ) {
+        for at in (start..end).filter(|at| at % 1_000 == 500) {
+            if *taken == self.most_samples {
+                return;
+            }
+            *taken += 1;
+            let clock = if at < begin { self.idle_clock } else { (self.clock)(rank, step) };
+            t.hardware_counter(self.counter, us(at), clock);
+            for (name, value) in [("Power (W)", self.power), ("Temperature (C)", self.heat)] {
+                if let Some(value) = value {
+                    t.hardware_counter(name, us(at), value(rank, step));
+                }
+            }
+            if self.sampled_metrics {
+                t.hardware_counter("SM Active (%)", us(at), 80.0);
+            }
+        }
+    }
+
+    fn told(&self) -> Vec<Record> {
+        let answer = self.answer();
+        let words = words(&answer);
+        assert!(!words.contains("power limit") && !words.contains("thermal limit"), "{words}");
+        answer.rows_where("findings", |r| r.text("kind") == "throttled")
+    }
+}
+
+/// All words of the causes.
+fn words(answer: &Answer) -> String {
+    let of = |table: &str, columns: &[&str]| -> String {
+        let rows = answer.rows(table);
+        rows.iter().flat_map(|r| columns.iter().map(|c| r.text(c).to_lowercase() + "\n")).collect()
+    };
+    of("findings", &["sentence", "detail", "action"]) + &of("finding_evidence", &["words"])
+}
+
+/// Rank 3 at 1,410 MHz from step 3 on.
+fn one_low(rank: u32, step: usize) -> f64 {
+    if rank == 3 && step >= 3 { 1_410.0 } else { 1_980.0 }
+}
+
+fn longer_of_one(rank: u32, step: usize) -> f64 {
+    1_980.0 / one_low(rank, step)
+}
+
+/// All ranks at 1,410 MHz from step 4 on.
+fn all_low(_: u32, step: usize) -> f64 {
+    if step >= 4 { 1_410.0 } else { 1_980.0 }
+}
+
+fn longer_of_all(rank: u32, step: usize) -> f64 {
+    1_980.0 / all_low(rank, step)
+}
+
+#[test]
+fn a_rank_below_the_others_owns_their_waits() {
+    let job = Job {
+        clock: one_low,
+        longer: longer_of_one,
+        power: Some(|rank, step| if rank == 3 && step >= 3 { 700.0 } else { 560.0 }),
+        heat: Some(|_, _| 66.0),
+        ..Job::default()
+    };
+    let answer = job.answer();
+    let found = answer.rows_where("findings", |r| r.text("kind") == "throttled");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let row = &found[0];
+    assert_eq!((row.text("ranks"), row.text("certainty"), row.text("basis")), ("3", "likely", "replay"));
+    assert_eq!(
+        row.text("sentence"),
+        "Rank 3 runs at 1,410 MHz, the others at 1,980: its kernels are 1.40 x longer"
+    );
+    assert_eq!(row.text("detail"), "It is late since step 3 (5 of 8 steps), at a power plateau of 700 W");
+    assert!(row.text("action").contains("nvidia-smi -q -d PERFORMANCE"), "{}", row.text("action"));
+    // Ten products of 404 us more in each of five steps, and what the others wait for them.
+    assert_eq!(row.int("recoverable_ns"), us(5 * 4_040));
+    let waiting = answer.rows_where("time_account", |r| r.text("part") == "waiting");
+    let owned =
+        waiting.iter().filter(|r| r.text("cause") == "throttled").map(|r| r.int("time_ns")).sum::<i64>();
+    assert!(owned >= us(3 * 5 * 4_040) * 99 / 100, "{owned} of {}", us(3 * 5 * 4_040));
+    assert!(answer.rows_where("findings", |r| r.text("kind") == "straggler").is_empty());
+    let evidence = answer.rows_where("finding_evidence", |r| r.text("finding_id") == row.text("finding_id"));
+    let clocks = "rank IN (3) AND kind = 'sm_clock'";
+    assert_eq!(
+        (evidence[0].text("evidence_table"), evidence[0].text("filter")),
+        ("hardware_counters", clocks)
+    );
+}
+
+#[test]
+fn a_rank_that_loses_too_little_for_a_test_of_lateness_is_told_by_its_clock() {
+    // 3 % lower costs 2.6 % of these steps; 2 % are not told.
+    let small = Job {
+        clock: |rank, _| if rank == 1 { 1_920.0 } else { 1_980.0 },
+        longer: |rank, _| if rank == 1 { 1_980.0 / 1_920.0 } else { 1.0 },
+        ..Job::default()
+    };
+    let found = small.told();
+    assert_eq!(found.iter().map(|r| r.text("ranks")).collect::<Vec<_>>(), ["1"]);
+    assert_eq!(found[0].text("detail"), "It is late in all 8 steps");
+    assert!(found[0].text("action").contains("record power and temperature"), "{}", found[0].text("action"));
+    let smaller = Job {
+        clock: |rank, _| if rank == 1 { 1_940.0 } else { 1_980.0 },
+        longer: |rank, _| if rank == 1 { 1_980.0 / 1_940.0 } else { 1.0 },
+        ..Job::default()
+    };
+    assert!(smaller.told().is_empty());
+    // Two steps are too few.
+    let short = Job {
+        clock: |rank, step| if rank == 1 && step >= 6 { 1_500.0 } else { 1_980.0 },
+        longer: |rank, step| if rank == 1 && step >= 6 { 1.32 } else { 1.0 },
+        ..Job::default()
+    };
+    assert!(short.told().is_empty());
+}
+
+#[test]
+fn clocks_of_all_ranks_fall() {
+    let job = Job {
+        clock: all_low,
+        longer: longer_of_all,
+        power: Some(|_, step| if step >= 4 { 480.0 } else { 640.0 }),
+        heat: Some(|_, step| if step >= 4 { 88.0 } else { 70.0 }),
+        ..Job::default()
+    };
+    let found = job.told();
+    assert_eq!(found.len(), 1, "{found:?}");
+    let row = &found[0];
+    assert_eq!((row.text("ranks"), row.text("certainty"), row.text("basis")), ("0,1,2,3", "likely", "bound"));
+    let sentence = row.text("sentence");
+    assert!(
+        sentence.starts_with("SM clocks of all devices fall from 1,980 to 1,410 MHz during 5"),
+        "{sentence}"
+    );
+    assert!(sentence.ends_with("of busy time since step 4"), "{sentence}");
+    assert!(
+        row.text("detail").starts_with("At 88 C while the clock falls; its kernel"),
+        "{}",
+        row.text("detail")
+    );
+    // Products of 14.04 ms in each of four steps, at 1,410 of 1,980; norms are not bound by the clock.
+    let most = us(4 * 14_040) * 570 / 1_980;
+    let gain = row.int("recoverable_ns");
+    assert!(gain <= most && gain > most * 97 / 100, "{gain} of {most}");
+}
+
+#[test]
+fn kernels_that_take_as_long_clear_the_clock() {
+    for clock in [one_low, all_low] {
+        assert!(Job { clock, ..Job::default() }.told().is_empty());
+    }
+    // What is far longer than the clock is lower has another cause.
+    let other = Job {
+        clock: one_low,
+        longer: |rank, step| if rank == 3 && step >= 3 { 2.5 } else { 1.0 },
+        ..Job::default()
+    };
+    assert!(other.told().is_empty());
+    assert!(!other.answer().rows_where("findings", |r| r.text("kind") == "straggler").is_empty());
+}
+
+#[test]
+fn a_slow_rank_with_a_clock_like_the_others_is_not_throttled() {
+    let job = Job { longer: longer_of_one, ..Job::default() };
+    assert!(job.told().is_empty());
+    assert!(!job.answer().rows_where("findings", |r| r.text("kind") == "straggler").is_empty());
+}
+
+#[test]
+fn clocks_that_say_nothing() {
+    for (clock, longer) in
+        [(one_low as fn(_, _) -> _, longer_of_one as fn(_, _) -> _), (all_low, longer_of_all)]
+    {
+        let job = || Job { clock, longer, ..Job::default() };
+        assert!(!job().told().is_empty());
+        // The profiler holds the clocks while it samples metrics.
+        assert!(Job { sampled_metrics: true, ..job() }.told().is_empty());
+        // Derived from a median clock of the file.
+        assert!(Job { counter: "Cycles (Current Kernel)", ..job() }.told().is_empty());
+        assert!(Job { counter: "Memory Clock (MHz)", ..job() }.told().is_empty());
+        assert!(Job { most_samples: 1, ..job() }.told().is_empty());
+    }
+    // Low only while nothing runs, for a third of the time.
+    assert!(Job { idle: 6_000, idle_clock: 345.0, ..Job::default() }.told().is_empty());
+}
+
+#[test]
+fn clocks_of_different_models_are_not_compared() {
+    let job = Job {
+        clock: |rank, _| if rank < 2 { 1_980.0 } else { 1_410.0 },
+        longer: |rank, _| if rank < 2 { 1.0 } else { 1_980.0 / 1_410.0 },
+        model: |rank| if rank < 2 { H100 } else { "NVIDIA A100-SXM4-80GB" },
+        ..Job::default()
+    };
+    assert!(job.told().is_empty());
+}
+
+#[test]
+fn explain_knows_the_cause() {
+    let text = hta::analysis::diagnosis::CauseKind::named("throttled").expect("a kind of cause").page();
+    assert!(text.contains("SM clock") && text.contains("hta stragglers"), "{text}");
+}
