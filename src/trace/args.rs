@@ -129,7 +129,7 @@ args! {
     GlobalRankStride: ["Global rank stride"] "global_rank_stride" Int Analysis "" "distance between member \
         ranks";
     Seq: ["Seq"] "seq" UInt Analysis "" "sequence number within the group";
-    CommsId: ["Comms Id"] "comms_id" UInt Analysis "" "id of the communicator";
+    CommsId: ["Comms Id", "Communicator_id"] "comms_id" UInt Analysis "" "id of the communicator";
     InNelems: ["In msg nelems"] "in_nelems" Int Analysis "elements" "input message";
     OutNelems: ["Out msg nelems"] "out_nelems" Int Analysis "elements" "output message";
     Dtype: ["dtype"] "dtype" Text Analysis "" "element type of the message";

@@ -1,7 +1,7 @@
 //! The work of each device, and when it was recorded.
 
 use crate::activity::Activity;
-use crate::category::Class;
+use crate::category::{Class, is_counter_range};
 use crate::events::Columns;
 use crate::interval::Union;
 use crate::launch::is_launch_call;
@@ -72,7 +72,7 @@ pub(crate) fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
 /// Whether a call submits work to a device instead of recording it into a graph. Not so where the profiler
 /// reads counters: then it records ranges with counters in place of activities.
 pub(crate) fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCaptures) -> bool {
-    if classes.contains(&Class::Counter) {
+    if c.categories.iter().any(|k| is_counter_range(c.strings.get(k.text).as_bytes())) {
         return false;
     }
     let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();

@@ -20,6 +20,7 @@ use crate::repeat::{self, MinimumSize};
 use crate::step::{Step, StepRule, Steps, build, mask, repeated_annotations};
 use crate::step_evidence::{LaunchedWork, StepEvidence};
 use crate::strings::StrId;
+use crate::title::CollectiveOps;
 use hashbrown::HashMap;
 use hta_base::units::Span;
 use std::cmp::Reverse;
@@ -119,6 +120,7 @@ fn inner_annotations(
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation && c.dur[r] > 0) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
+    let collectives = CollectiveOps::new(c, classes);
     // Each name once.
     let mut masked: HashMap<StrId, Option<String>> = HashMap::new();
     let mut groups: BTreeMap<(u32, u32, String), Vec<u32>> = BTreeMap::new();
@@ -138,6 +140,7 @@ fn inner_annotations(
             let as_group = |text: &str| (!is_no_step(text)).then(|| mask(text));
             if let Some(name) = masked.entry(name).or_insert_with(|| as_group(c.strings.get(name)))
                 && is_of_request == in_requests
+                && !collectives.hold(c, row)
             {
                 let parent = if in_requests { REQUESTS } else { parent };
                 groups.entry((lane, parent, name.clone())).or_default().push(row);

@@ -9,6 +9,7 @@ use crate::iteration::Iteration;
 use crate::no_step::is_no_step;
 use crate::step_period::StepPeriod;
 use crate::strings::StrId;
+use crate::title::CollectiveOps;
 use hta_base::health::{Counter, Health};
 use hta_base::units::{Ns, Span};
 use regex::Regex;
@@ -335,6 +336,7 @@ pub(crate) fn repeated_annotations(c: &Columns, classes: &[Class]) -> Vec<Vec<St
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
+    let collectives = CollectiveOps::new(c, classes);
     let mut groups: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
         crate::thread::sort_outer_first(&mut rows, c);
@@ -343,7 +345,7 @@ pub(crate) fn repeated_annotations(c: &Columns, classes: &[Class]) -> Vec<Vec<St
             let Span { start, end } = c.span(row as usize);
             if start >= open_until {
                 let name = c.strings.get(c.name(row as usize));
-                if !is_no_step(name) {
+                if !is_no_step(name) && !collectives.hold(c, row) {
                     groups.entry((lane, mask(name))).or_default().push(row);
                 }
             }

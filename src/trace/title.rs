@@ -5,12 +5,14 @@
 //!
 //! ```text
 //!   operator       [c10d::allreduce_               )
-//!   title             [FSDP::all_reduce (layer0))         inside the operator
-//!   title       [FSDP::all_reduce (layer0)             )  around it, with the shapes of its inputs
+//!   title             [FSDP::all_reduce (layer0))         inside the operator, with inputs
+//!   title       [FSDP::all_reduce (layer0)             )  around it, with the shapes of tensors
 //! ```
 //!
 //! A title is communication, not a range of the user: never a step, and never host time of the user. Its text
-//! says nothing about the kind of the collective. Ranges under the back end's own name stay annotations.
+//! says nothing about the kind of the collective. Ranges under the back end's own name stay annotations. A
+//! range inside the operator without recorded inputs (a barrier's, or of a file without shapes) is an
+//! annotation, but no step.
 
 use crate::args::Arg;
 use crate::category::Class;
@@ -35,6 +37,7 @@ pub(crate) fn mark(c: &Columns, classes: &mut [Class]) {
     for row in 0..classes.len() {
         if classes[row] == Class::Annotation
             && can_be.get(c.name(row).0 as usize) == Some(&true)
+            && c.args.column(Arg::InputDims).get(row as u32).is_some()
             && ops.has_title(c, row as u32)
         {
             classes[row] = Class::Title;
@@ -43,13 +46,13 @@ pub(crate) fn mark(c: &Columns, classes: &mut [Class]) {
 }
 
 /// The operators that call collectives.
-struct CollectiveOps {
+pub(crate) struct CollectiveOps {
     /// By thread, the outer ones in order of time.
     by_lane: BTreeMap<u32, Vec<Span>>,
 }
 
 impl CollectiveOps {
-    fn new(c: &Columns, classes: &[Class]) -> Self {
+    pub(crate) fn new(c: &Columns, classes: &[Class]) -> Self {
         let is_op: Vec<bool> =
             c.strings.iter().map(|(_, text)| is_collective_operator(Class::HostOp, text)).collect();
         let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
@@ -72,15 +75,21 @@ impl CollectiveOps {
         Self { by_lane }
     }
 
-    /// Whether an annotation is the title of one of them.
+    /// Whether an annotation with inputs is the title of one of them.
     fn has_title(&self, c: &Columns, row: u32) -> bool {
         let Some(ops) = self.by_lane.get(&c.lane[row as usize]) else { return false };
         let range = c.span(row as usize);
         let from = ops.partition_point(|op| op.start < range.start);
+        self.hold(c, row) || (ops.get(from).is_some_and(|op| op.end <= range.end) && has_tensors(c, row))
+    }
+
+    /// Whether an annotation lies inside one of them.
+    pub(crate) fn hold(&self, c: &Columns, row: u32) -> bool {
+        let Some(ops) = self.by_lane.get(&c.lane[row as usize]) else { return false };
+        let range = c.span(row as usize);
+        let from = ops.partition_point(|op| op.start < range.start);
         let holds = |op: Option<&Span>| op.is_some_and(|op| op.start <= range.start && op.end >= range.end);
-        holds(ops.get(from))
-            || holds(from.checked_sub(1).and_then(|i| ops.get(i)))
-            || (ops.get(from).is_some_and(|op| op.end <= range.end) && has_tensors(c, row))
+        holds(ops.get(from)) || holds(from.checked_sub(1).and_then(|i| ops.get(i)))
     }
 }
 
@@ -89,5 +98,5 @@ fn has_tensors(c: &Columns, row: u32) -> bool {
     let text = |arg| c.args.text(arg, row).map_or("", |id| c.strings.get(id));
     let has_shape = || text(Arg::InputDims).bytes().any(|b| b.is_ascii_digit());
     let has_type = || text(Arg::InputType).split('"').any(|name| element_bytes(name).is_some());
-    !text(Arg::InputDims).is_empty() && (has_shape() || has_type())
+    has_shape() || has_type()
 }

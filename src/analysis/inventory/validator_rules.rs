@@ -40,21 +40,25 @@ pub(super) fn table(trace: &RankTrace) -> Batch {
             },
             checked: cases.checked,
             violated: cases.violated,
-            effect: effect(rule, cases).as_deref(),
+            effect: effect(trace, rule, cases).as_deref(),
         });
     }
     table.finish()
 }
 
 /// What follows from the violations of a rule.
-fn effect(rule: ValidatorRule, cases: RuleCases) -> Option<String> {
+fn effect(trace: &RankTrace, rule: ValidatorRule, cases: RuleCases) -> Option<String> {
     if cases.violated == 0 {
         return None;
     }
     let count = cases.violated as usize;
     match rule {
         ValidatorRule::KernelCausality => cases.exceeds(EARLY_PCT).then(|| {
-            "withheld: what the host causes (rule launch_causality of hta explain trust)".to_string()
+            let text = match trace.launch_times.clocks.is_empty() {
+                true => "withheld: what the host causes (rule launch_causality of hta explain trust)",
+                false => "at most: what is said of idle time, launches and the host (rule device_clock)",
+            };
+            text.to_string()
         }),
         ValidatorRule::WaitPopulated => cases
             .exceeds(UNNAMED_PCT)

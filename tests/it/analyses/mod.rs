@@ -18,6 +18,7 @@ pub mod known_samples;
 pub mod launches;
 pub mod lines;
 pub mod memory;
+mod new_fields;
 pub mod ops;
 pub mod patterns;
 pub mod queue;

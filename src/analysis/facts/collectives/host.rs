@@ -20,11 +20,15 @@ use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::group::HeaderGroups;
 use hta_trace::collective::{CallShape, CollectiveCall};
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::WorkClass;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Prefixes of the back ends that work on the host.
 const PREFIXES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
+/// Beginning of the names of the records of collectives on XPU (category `collective_comm`), on the thread
+/// that submits them. Ranges of that name are others, which lie around the records.
+const RECORDS: &str = "xccl:";
 
 struct CollectiveRange {
     row: u32,
@@ -35,15 +39,20 @@ struct CollectiveRange {
 pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let c = &trace.columns;
     let names = kinds_by_name(trace);
-    if names.iter().all(|(range, _)| range.is_none()) {
+    if names.iter().all(|n| matches!(n, NamedCollective::Operator(_) | NamedCollective::None)) {
         return;
     }
+    // A collective whose kernel is recorded is that kernel's.
+    let has_kernels = trace.activities.iter().any(|a| a.work == WorkClass::Communication);
     let (mut ranges, mut ops): (Vec<CollectiveRange>, Vec<CollectiveRange>) = (Vec::new(), Vec::new());
     for (row, class) in trace.classes.iter().enumerate() {
-        let (range, op) = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
-        let (list, kind) = match (class, range, op) {
-            (Class::Annotation | Class::HostOp | Class::Collective, Some(kind), _) => (&mut ranges, kind),
-            (Class::HostOp, _, Some(kind)) => (&mut ops, kind),
+        let name = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
+        let (list, kind) = match (class, name) {
+            (Class::Collective, NamedCollective::Record(kind)) if !has_kernels => (&mut ranges, kind),
+            (Class::Annotation | Class::HostOp | Class::Collective, NamedCollective::Range(kind)) => {
+                (&mut ranges, kind)
+            }
+            (Class::HostOp, NamedCollective::Operator(kind)) => (&mut ops, kind),
             _ => continue,
         };
         let mut evidence = CallEvidence::default();
@@ -62,6 +71,11 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let CollectiveRange { row, kind, evidence: mut e } = range;
         if let Some(op) = op {
             e.add(trace, op);
+        }
+        if e.dtype.is_none()
+            && let Some(mark) = marks.around(c.lane[row as usize], c.ts[row as usize], trace)
+        {
+            e.add(trace, mark);
         }
         if let Some((pair, size)) = workers.get(&c.lane[row as usize])
             && e.group.name.is_none()
@@ -106,14 +120,30 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     }
 }
 
-/// For each name: the kind of a range with that name, and of an operator with that name.
-fn kinds_by_name(trace: &RankTrace) -> Vec<(Option<CollectiveKind>, Option<CollectiveKind>)> {
-    let kinds = |text: &str| {
-        let is_range = PREFIXES.iter().any(|p| text.starts_with(p));
-        let range = is_range.then(|| kind_in(text).unwrap_or(CollectiveKind::Unknown));
-        (range, if text.starts_with("c10d::") { kind_in(text) } else { None })
+/// What a name says about a collective, with its kind.
+#[derive(Debug, Clone, Copy, Default)]
+enum NamedCollective {
+    #[default]
+    None,
+    Range(CollectiveKind),
+    Record(CollectiveKind),
+    Operator(CollectiveKind),
+}
+
+fn kinds_by_name(trace: &RankTrace) -> Vec<NamedCollective> {
+    let named = |text: &str| {
+        let kind = || kind_in(text).unwrap_or(CollectiveKind::Unknown);
+        if PREFIXES.iter().any(|p| text.starts_with(p)) {
+            NamedCollective::Range(kind())
+        } else if text.starts_with(RECORDS) {
+            NamedCollective::Record(kind())
+        } else if text.starts_with("c10d::") {
+            kind_in(text).map_or(NamedCollective::None, NamedCollective::Operator)
+        } else {
+            NamedCollective::None
+        }
     };
-    trace.columns.strings.iter().map(|(_, text)| kinds(text)).collect()
+    trace.columns.strings.iter().map(|(_, text)| named(text)).collect()
 }
 
 /// Position of the other rank in the group of a message, which `c10d::send` and `c10d::recv_` record as

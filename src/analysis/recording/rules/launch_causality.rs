@@ -1,6 +1,7 @@
-//! More than 1 % of the launch calls begin after their first kernel has started, so that the times of host
-//! and device contradict each other. What the host causes is withheld: which call an idle device waited for
-//! cannot be said.
+//! More than 1 % of the launch calls begin after their first kernel has started, so that the times of host and
+//! device contradict each other. What the host causes is withheld: which call an idle device waited for
+//! cannot be said. Where all are early by nearly the same time, the clock of the device is ahead
+//! (device_clock), and what is said is a bound.
 
 use crate::facts::validator::EARLY_PCT;
 use crate::recording::capability::{Capability, Grade};
@@ -15,7 +16,8 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
 }
 
 fn limit(r: &RecordingRow) -> Option<Limit> {
-    if r.early_launch_count * 100 <= r.kernel_launch_count * EARLY_PCT {
+    let is_told_by_clock = r.clock_ahead_ns > 0;
+    if is_told_by_clock || r.early_launch_count * 100 <= r.kernel_launch_count * EARLY_PCT {
         return None;
     }
     let measured =
@@ -48,6 +50,10 @@ mod tests {
             found("launch_causality", vec![rank(0, row)])
         };
         assert_eq!(with(2), []);
+        let ahead = rank(0, |r| {
+            (r.kernel_launch_count, r.early_launch_count, r.clock_ahead_ns) = (200, 99, 392_000);
+        });
+        assert_eq!(found("launch_causality", vec![ahead]), []);
         let limits = with(3);
         assert_eq!(limits.len(), 1);
         assert_eq!((limits[0].capability, limits[0].grade), (Capability::Host, Grade::Withheld));
