@@ -39,8 +39,8 @@ pub enum ReadError {
     TwinOfJson { file: String },
     /// A Perfetto trace with track events of another program, and their categories.
     #[error(
-        "cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found TrackEvents of another \
-         program ({categories})"
+        "cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found TrackEvents of \
+         another program ({categories})"
     )]
     OtherEvents { file: String, categories: String },
     /// Nothing but a few calls, of which nothing can be said.

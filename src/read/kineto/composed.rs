@@ -6,7 +6,7 @@ use crate::kineto::event::{EventReader, arg_step};
 use crate::kineto::gaps::GapEnd;
 use hta_base::units::Ns;
 use hta_trace::args::{Arg, Need, is_about_collectives};
-use hta_trace::category::is_counter_range;
+use hta_trace::category::{Class, is_counter_range};
 use hta_trace::flops::has_model;
 
 /// An event that is being composed. Its name and its category come before its arguments.
@@ -54,6 +54,16 @@ impl<'a> ComposedEvent<'a> {
     /// The name of a process or thread, of an event of phase `M`.
     pub(crate) fn label(&mut self, label: &[u8]) {
         self.reader.scratch.label = raw(self.buf, label);
+    }
+
+    /// Whether the arguments of the event are needed: of some events only the extent is kept.
+    pub(crate) fn needs_arguments(&mut self, at: u64) -> bool {
+        if !self.reader.options.device_only {
+            return true;
+        }
+        let category = usize::from(self.reader.category(self.buf, at));
+        let class = self.reader.columns.categories.get(category).map_or(Class::Unknown, |c| c.class);
+        !self.reader.is_unneeded(class)
     }
 
     /// An argument. `write` is called if it is kept, and writes the value.

@@ -203,8 +203,7 @@ impl EventReader {
             self.columns.health.hit(Counter::NotLoaded, at);
             return;
         }
-        let is_unneeded = self.options.device_only && class.is_host() && class != Class::Runtime;
-        if is_unneeded && phase == b'X' && !matches!(self.scratch.dur.bytes(buf), b"" | b"null") {
+        if self.is_unneeded(class) && phase == b'X' && !matches!(self.scratch.dur.bytes(buf), b"" | b"null") {
             // A duration that overflows is clipped elsewhere and is no evidence here.
             let dur = Some(self.duration(buf, at)).filter(|d| *d != i64::MAX).unwrap_or(0);
             self.columns.reach(ts, ts.saturating_add(dur));
@@ -256,6 +255,11 @@ impl EventReader {
             self.rest(row, buf, at);
         }
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
+    }
+
+    /// Whether only the extent of an event of a class is kept.
+    pub(super) fn is_unneeded(&self, class: Class) -> bool {
+        self.options.device_only && class.is_host() && class != Class::Runtime
     }
 
     /// Keeps the smallest index that the profiler gave an event.
@@ -320,7 +324,7 @@ impl EventReader {
         }
     }
 
-    fn category(&mut self, buf: &[u8], at: u64) -> u16 {
+    pub(super) fn category(&mut self, buf: &[u8], at: u64) -> u16 {
         let raw = self.scratch.cat.bytes(buf);
         if let Some(cat) = self.recent_cats.find([raw]) {
             return cat as u16;

@@ -155,7 +155,8 @@ impl PerfettoRows {
         row.duration(0);
         let is_converted = self.writer == Recorder::Converted;
         let mut broken = 0;
-        for (_, value) in WireMessage::new(bytes).filter(|(number, _)| *number == at::ANNOTATION) {
+        let annotations = if row.needs_arguments(at) { bytes } else { &[] };
+        for (_, value) in WireMessage::new(annotations).filter(|(number, _)| *number == at::ANNOTATION) {
             let annotation = DebugAnnotation::new(value.bytes().unwrap_or_default());
             broken += u64::from(annotation.is_broken);
             if !(is_converted && is_added(annotation.name)) {

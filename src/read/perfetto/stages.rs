@@ -16,6 +16,7 @@ use crate::kineto::composed::{ComposedEvent, integer, unsigned};
 use crate::kineto::cursor::{Token, TokenKind};
 use hta_base::health::Counter;
 use hta_base::units::Ns;
+use std::borrow::Cow;
 
 /// Smallest number of a lane that is no stream.
 const FIRST_LANE: i64 = 100_000;
@@ -130,7 +131,6 @@ impl PerfettoRows {
         self.check(is_whole, at);
         let Some(time) = self.time(timestamp, at) else { return };
         let duration = Ns::try_from(stage.duration).unwrap_or(Ns::MAX);
-        self.last = self.last.max(Some(time.saturating_add(duration)));
         let Some(kind) = self.interned.specifications.get(stage.stage) else {
             return self.count(Counter::NameNotInterned, at, &format!("the stage {}", stage.stage));
         };
@@ -139,35 +139,36 @@ impl PerfettoRows {
             let example = String::from_utf8_lossy(kind).into_owned();
             return self.count(Counter::UnknownCategory, at, &example);
         };
-        let (lane, label) = match stage.lane.and_then(|id| lane(self.interned.specifications.get(id)?)) {
-            Some((lane, label)) => (Some(lane), label.to_vec()),
-            None => (None, Vec::new()),
-        };
-        let is_on_lane = lane.is_some_and(|lane| lane >= FIRST_LANE);
+        let drawn =
+            stage.lane.and_then(|id| lane(self.interned.specifications.get(id)?)).map(|drawn| drawn.0);
+        let is_on_lane = drawn.is_some_and(|lane| lane >= FIRST_LANE);
+        let of_lane = drawn.filter(|_| is_on_lane || stage.stream.is_none());
+        let of_lane = of_lane.map(|lane| lane.to_string().into_bytes());
+        let stream = stage.stream.or(of_lane.as_deref());
+        let tid = of_lane.as_deref().or(stream).unwrap_or_default();
         let device = stage.device.unwrap_or(0);
-        let of_lane = lane.map(|lane| lane.to_string().into_bytes());
-        let stream = stage.stream.map(<[u8]>::to_vec).or_else(|| of_lane.clone());
-        let tid = if is_on_lane { of_lane } else { stream.clone() }.unwrap_or_default();
-        self.name_device(device, &tid, &label, stage.process, at);
-        let by_id = |texts: &TextsById, id: Option<u64>| texts.get(id?).map(<[u8]>::to_vec);
-        let name = by_id(&self.interned.names, stage.name);
-        let name = name.or_else(|| by_id(&self.interned.kernels, stage.kernel));
+        let stream_number = std::str::from_utf8(tid).ok().and_then(|tid| tid.parse().ok());
+        if !self.named.contains(&(device, stream_number)) {
+            self.name_device((device, stream_number), tid, &stage, at);
+        }
+        let name = stage.name.and_then(|id| self.interned.names.get(id));
+        let name = name.or_else(|| self.interned.kernels.get(stage.kernel?));
         let is_missing = name.is_none() && (stage.name.is_some() || stage.kernel.is_some());
         let name = match (name, stage.function) {
-            (Some(name), _) => name,
-            (None, _) if is_missing => UNKNOWN.to_vec(),
-            (None, Some(function)) if kind == HOST_NODE => [HOST_NODE, b": ", function].concat(),
-            (None, _) => kind.to_vec(),
+            (Some(name), _) => Cow::Borrowed(name),
+            (None, _) if is_missing => Cow::Borrowed(UNKNOWN),
+            (None, Some(function)) if kind == HOST_NODE => Cow::Owned([HOST_NODE, b": ", function].concat()),
+            (None, _) => Cow::Borrowed(kind),
         };
         let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, b'X');
         row.name(&name);
         row.category(category);
-        row.place(device.to_string().as_bytes(), &tid);
+        row.place(device.to_string().as_bytes(), tid);
         row.start(time);
         row.duration(duration);
         if kind != ANNOTATION {
             row.argument(b"device", |buf| unsigned(buf, device));
-            if let Some(stream) = &stream {
+            if let Some(stream) = stream {
                 row.argument(b"stream", |buf| text_value(buf, stream));
                 if is_on_lane {
                     row.argument(b"original_stream", |buf| text_value(buf, stream));
@@ -178,8 +179,10 @@ impl PerfettoRows {
             }
             extras(&mut row, bytes);
             let of_graph = stage.graph.is_some_and(|id| id != b"0").then_some(&b"graph node id"[..]);
-            for key in zeros.iter().copied().chain(of_graph).filter(|key| !row.has(key)).collect::<Vec<_>>() {
-                row.argument(key, |buf| integer(buf, 0));
+            for key in zeros.iter().copied().chain(of_graph) {
+                if !row.has(key) {
+                    row.argument(key, |buf| integer(buf, 0));
+                }
             }
         }
         row.commit(at);
@@ -188,10 +191,11 @@ impl PerfettoRows {
         }
     }
 
-    /// Names the process and the stream of device rows, once.
-    fn name_device(&mut self, device: u64, tid: &[u8], label: &[u8], process: Option<&[u8]>, at: u64) {
-        let stream = std::str::from_utf8(tid).ok().and_then(|tid| tid.parse().ok());
+    /// Names the process and the stream of device rows.
+    fn name_device(&mut self, place: (u64, Option<i64>), tid: &[u8], stage: &RenderStage, at: u64) {
+        let device = place.0;
         let pid = device.to_string();
+        let label = stage.lane.and_then(|id| lane(self.interned.specifications.get(id)?));
         let mut named = |kind: &[u8], tid: &[u8], label: &[u8]| {
             let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'M');
             event.name(kind);
@@ -200,13 +204,13 @@ impl PerfettoRows {
             event.commit(at);
         };
         if self.named.insert((device, None)) {
-            if let Some(process) = process {
+            if let Some(process) = stage.process {
                 named(b"process_name", b"0", process);
             }
             named(b"process_labels", b"0", format!("GPU {device}").as_bytes());
         }
-        if stream.is_some() && self.named.insert((device, stream)) {
-            named(b"thread_name", tid, label);
+        if self.named.insert(place) {
+            named(b"thread_name", tid, label.map_or(UNKNOWN, |(_, label)| label));
         }
     }
 }

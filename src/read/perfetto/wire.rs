@@ -112,6 +112,10 @@ const LONGEST_VARINT: usize = 10;
 /// The varint at the beginning of `bytes`, and its length.
 #[inline]
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    // Most are short: tags, lengths of texts, small numbers.
+    if let Some(&byte) = bytes.first().filter(|byte| **byte < 0x80) {
+        return Some((u64::from(byte), 1));
+    }
     let mut value = 0u64;
     for (at, byte) in bytes.iter().take(LONGEST_VARINT).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * at);

@@ -1,6 +1,7 @@
 //! Perfetto traces of torch 2.14 and 2.15: every known answer of the seven converted ones, and torch's own beside the
 //! JSON that it wrote of the same events.
 
+use crate::run::{answer, options, rows_of};
 use crate::shared;
 use hta::output::events::rows as events_table;
 use hta::output::json::cell;
@@ -211,6 +212,117 @@ fn check(file: &KnownFile, process: &str, key: &str, name: &str) -> Option<(i64,
 /// without its static part, what the file does not hold, and names of threads.
 const OTHERWISE: [&str; 4] = ["external_id", "shared_memory_bytes", "thread_name", "args_json"];
 
+/// What a file does not hold: tables, and columns of a table or of all, that may differ.
+type MayDiffer = [(&'static str, &'static [&'static str])];
+
+/// Torch's own file: no device, so that nothing is known that takes its size or its peaks; no rank; no direction of
+/// copies; rows in another order.
+const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 12] = [
+    (
+        "*",
+        &["event_id", "source_event_id", "next_event_id", "launch_event_id", "op_event_id", "first_event_id"],
+    ),
+    ("*", &["blocks_per_sm", "occupancy_pct", "occupancy_known_pct", "waves", "tail", "occupancy_limiter"]),
+    (
+        "*",
+        &["peak_flops_pct", "peak_bandwidth_pct", "roofline_pct", "bound", "mfu_pct", "file", "rank_source"],
+    ),
+    (
+        "*",
+        &[
+            "name",
+            "short_name",
+            "kind",
+            "kernel_id",
+            "next_name",
+            "sequence",
+            "names",
+            "words",
+            "basis",
+            "detail",
+        ],
+    ),
+    ("counter_means", &["sm_efficiency_ratio", "blocks_known_pct"]),
+    ("mfu", &["device_name", "peak_tflops_per_s", "peak_tb_per_s"]),
+    (
+        "ranks",
+        &["backend", "world_size", "device_name", "unpacked_bytes", "event_count", "other_event_count"],
+    ),
+    ("recordings", &["capability", "world_size"]),
+    ("memory_copies", &[]),
+    ("memory_bandwidth", &[]),
+    ("counters", &[]),
+    ("health", &[]),
+];
+
+/// A converted file: neither the devices nor the base of its times; rows in another order.
+const NOT_IN_CONVERTED: [(&str, &[&str]); 9] = [
+    ("recorders", &["recorder"]),
+    (
+        "*",
+        &["event_id", "source_event_id", "next_event_id", "launch_event_id", "op_event_id", "first_event_id"],
+    ),
+    ("*", &["occupancy_pct", "occupancy_known_pct", "waves", "tail", "occupancy_limiter", "basis", "detail"]),
+    (
+        "*",
+        &["peak_flops_pct", "peak_bandwidth_pct", "roofline_pct", "bound", "mfu_pct", "file", "rank_source"],
+    ),
+    ("mfu", &["device_name", "peak_tflops_per_s", "peak_tb_per_s"]),
+    ("ranks", &["recorder", "backend", "world_size", "device_name", "time_era", "base_ns", "unpacked_bytes"]),
+    (
+        "recordings",
+        &["capability", "world_size", "recorded_start_ns", "recorded_end_ns", "has_origin", "recorder"],
+    ),
+    ("call_tree", &[]),
+    ("health", &[]),
+];
+
+/// The rows of each table as JSON.
+fn tables(path: &Path) -> BTreeMap<&'static str, Vec<Value>> {
+    let answer = answer(&[path.to_path_buf()], &options());
+    let mut found: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for batch in answer.batches() {
+        let rows = rows_of(batch);
+        let objects = rows.iter().map(|row| serde_json::from_str(&row.0.to_string()).expect("an object"));
+        found.entry(batch.spec.name).or_default().extend(objects);
+    }
+    found
+}
+
+/// Checks that tables differ only where they may; times of the first are later by `base`.
+fn differ(
+    first: &BTreeMap<&str, Vec<Value>>,
+    second: &BTreeMap<&str, Vec<Value>>,
+    may: &MayDiffer,
+    base: i64,
+) {
+    assert!(first.keys().eq(second.keys()));
+    let mut compared = 0;
+    for (table, rows) in first {
+        let of: Vec<_> = may.iter().filter(|of| of.0 == *table || of.0 == "*").collect();
+        if of.iter().any(|of| of.1.is_empty()) {
+            continue;
+        }
+        assert_eq!(rows.len(), second[table].len(), "{table}");
+        for (row, other) in rows.iter().zip(&second[table]) {
+            for (column, value) in row.as_object().expect("an object") {
+                let is_free = of.iter().any(|of| of.1.contains(&column.as_str()));
+                let is_time = column.ends_with("ts_ns") || ["from_ns", "to_ns"].contains(&column.as_str());
+                let wanted = match value.as_i64() {
+                    Some(time) if is_time => Value::from(time - base),
+                    _ => value.clone(),
+                };
+                // The rest of what the profiler wrote is counted, not kept.
+                if !is_free && column != "other_event_count" {
+                    assert_eq!(other[column], wanted, "{table}: {column} of {row} and {other}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 5_000, "{compared}");
+}
+
 /// The files that torch's own writers made of planted events, if they are there: they are not published.
 fn own_files() -> Option<PathBuf> {
     let folder = shared::folder()?.traces().join("torch215");
@@ -369,5 +481,14 @@ mod on_shared_traces {
                 read(&damaged);
             }
         }
+    }
+
+    /// One planted trace by four writers: its tables are the same, but for what a file does not hold.
+    #[test]
+    fn tables_of_the_twins_differ_by_what_their_files_do_not_hold() {
+        let Some(own) = own_files() else { return };
+        let of = |name: &str| tables(&own.join("twin").join(name));
+        differ(&of("cuspy.json.gz"), &of("cuspy.pftrace.gz"), &NOT_IN_TORCHS_OWN, 0);
+        differ(&of("kineto.json.gz"), &of("converted.pftrace"), &NOT_IN_CONVERTED, 1_790_857_026_000_000_000);
     }
 }
