@@ -55,13 +55,13 @@ pub(crate) fn of_host(
 /// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not
 /// become shorter than its hosts need.
 pub(crate) fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
-    of_steps(account, |step, place| step.cells.get(&place).map_or(0, &saved))
+    of_steps(account, |step, place| step.cells.get(&place).map(&saved))
 }
 
-/// The same with what is saved by step and device.
-pub(crate) fn of_steps(account: &JobAccount, saved: impl Fn(&JobStep, PartDevice) -> Ns) -> Ns {
+/// The same with what is saved by step and device; nothing for devices that wait for the others.
+pub(crate) fn of_steps(account: &JobAccount, saved: impl Fn(&JobStep, PartDevice) -> Option<Ns>) -> Ns {
     let gain = |step: &JobStep| {
-        let least = step.cells.keys().map(|place| saved(step, *place)).min().unwrap_or(0);
+        let least = step.cells.keys().filter_map(|place| saved(step, *place)).min().unwrap_or(0);
         let host = step.cells.values().map(CellOfStep::host_time).max().unwrap_or(0);
         least.min(step.time - host).max(0)
     };

@@ -24,9 +24,10 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "throttled",
     certainty: CauseCertainty::Likely,
     evidence: "the SM clock of a rank is 2.5 % below that of ranks with the same device, in 3 steps and more, \
-               and most of what its kernels take longer is by that; or all clocks fall: 5 % below the highest \
-               for 10 % of the busy time, or steadily by 2.5 % where kernels take longer by that. Not while \
-               metrics are sampled, which holds the clocks; page of `hta explain diagnosis`",
+               and most of what its kernels take longer is by that; or the clocks of most devices fall: \
+               5 % below the highest for 10 % of the busy time, or steadily by 2.5 % where kernels take \
+               longer by that. Not while metrics are sampled, which holds the clocks",
+    command: "counters",
     owns: "S, own excess; or compute at a low clock",
     shown_by: "tests/it/analyses/throttled.rs",
     open_pct: LEAST_PCT,
@@ -82,19 +83,27 @@ fn words(late: &LateFacts) -> Option<LateWords> {
     })
 }
 
-/// The clocks of all devices of a job fall, so that none is slower than the others.
+/// Share of the devices whose clocks fall of which kernels must show it, percent.
+const SHOWN_PCT: usize = 75;
+
+/// The clocks of all devices of a job fall, or of most, so that none is slower than the middle of the others.
 struct AllFalls<'a> {
     context: &'a Context<'a>,
+    /// Whether there are no other devices.
+    is_all: bool,
     falls: Vec<(PartDevice, &'a DeviceFall)>,
     seen: Option<SeenBeside>,
-    /// Whether kernels of all devices take longer by that.
+    /// Whether kernels of these devices take longer by that.
     is_shown: bool,
 }
 
 fn of_all(context: &Context) -> Option<Cause> {
     let account = context.account;
     let all = AllFalls::of(context)?;
-    let gain = gain::of_steps(account, |step, place| all.saved(step.key, place));
+    let told: BTreeSet<PartDevice> = all.told().map(|(place, _)| *place).collect();
+    // Devices at a high clock wait for those at a low one.
+    let gain =
+        gain::of_steps(account, |step, place| told.contains(&place).then(|| all.saved(step.key, place)));
     let ranks: BTreeSet<u32> = all.falls.iter().map(|((part, _), _)| context.rank(*part)).collect();
     let ranks: Vec<u32> = ranks.into_iter().collect();
     let (from_to, low, busy) = (all.fall_words(), all.sum(|f| f.low), all.sum(|f| f.busy));
@@ -105,7 +114,8 @@ fn of_all(context: &Context) -> Option<Cause> {
     let mut cause = context.cause(CauseKind::Throttled, "all", ranks, OwnedTime::new(), gain);
     cause.needs = &[Capability::DeviceTime];
     cause.certainty = if all.is_shown { CauseCertainty::Likely } else { CauseCertainty::AtMost };
-    cause.compute = account.cells().map(|(s, place, _)| all.saved(account.steps[s].key, place)).sum();
+    let keys = || account.steps.iter().map(|step| step.key);
+    cause.compute = told.iter().flat_map(|place| keys().map(|key| all.saved(key, *place))).sum();
     cause.words = CauseWords::new(all.sentence(&from_to, percent(low, busy)), all.detail(), action);
     cause.evidence = evidence;
     Some(cause)
@@ -114,16 +124,24 @@ fn of_all(context: &Context) -> Option<Cause> {
 impl<'a> AllFalls<'a> {
     fn of(context: &'a Context<'a>) -> Option<Self> {
         let places: BTreeSet<PartDevice> = context.account.cells().map(|(_, place, _)| place).collect();
-        let fall = |place| context.clocks.recorded.falls.get(&place).filter(|fall| fall.is_told());
-        let falls: Vec<(PartDevice, &DeviceFall)> =
-            places.into_iter().map(|place| Some((place, fall(place)?))).collect::<Option<_>>()?;
+        let fall = |place: &PartDevice| Some((*place, context.clocks.recorded.falls.get(place)?));
+        let falls: Vec<(PartDevice, &DeviceFall)> = places.iter().filter_map(fall).collect();
+        let told = falls.iter().filter(|(_, fall)| fall.is_told()).count();
+        if told == 0 || falls.len() * 2 <= places.len() || told * 100 < falls.len() * SHOWN_PCT {
+            return None;
+        }
         let seen: Vec<SeenBeside> = falls.iter().filter_map(|(_, fall)| fall.seen()).collect();
         let first = seen.first().copied();
         let is_alike = |s: &&SeenBeside| first.is_some_and(|first| first.counter() == s.counter());
         let alike = seen.iter().filter(is_alike).count();
-        let is_shown = falls.iter().all(|(_, fall)| fall.is_shown());
-        let all = Self { context, seen: first.filter(|_| alike * 2 > falls.len()), falls, is_shown };
-        (!all.falls.is_empty()).then_some(all)
+        let is_shown = falls.iter().filter(|(_, f)| f.is_shown()).count() * 100 >= falls.len() * SHOWN_PCT;
+        let is_all = falls.len() == places.len();
+        Some(Self { context, is_all, seen: first.filter(|_| alike * 2 > falls.len()), falls, is_shown })
+    }
+
+    /// Devices that lose time by it.
+    fn told(&self) -> impl Iterator<Item = &(PartDevice, &'a DeviceFall)> {
+        self.falls.iter().filter(|(_, fall)| fall.is_told())
     }
 
     /// What a device saves in a step at its highest clock, at most, ns.
@@ -146,15 +164,17 @@ impl<'a> AllFalls<'a> {
     }
 
     fn sentence(&self, from_to: &str, share: Option<f64>) -> String {
-        let [fall, are] = match self.falls.len() {
-            1 => ["SM clock falls", "SM clock is"],
-            _ => ["SM clocks of all devices fall", "SM clocks of all devices are"],
+        let n = self.falls.len();
+        let (whose, fall, are) = match (n, self.is_all) {
+            (1, _) => ("SM clock".to_string(), "falls", "is"),
+            (_, true) => ("SM clocks of all devices".to_string(), "fall", "are"),
+            (_, false) => (format!("SM clocks of {n} devices"), "fall", "are"),
         };
         let share = fmt_pct(share);
         match self.since() {
-            Some(since) => format!("{fall} {from_to} during {share} of busy time since {since}"),
+            Some(since) => format!("{whose} {fall} {from_to} during {share} of busy time since {since}"),
             None => format!(
-                "{are} at {} MHz from the start on and during {share} of busy time, else at {}",
+                "{whose} {are} at {} MHz from the start on and during {share} of busy time, else at {}",
                 self.middle(|f| f.clocks[1]),
                 self.middle(|f| f.clocks[0])
             ),
@@ -163,7 +183,7 @@ impl<'a> AllFalls<'a> {
 
     fn detail(&self) -> String {
         let mut parts: Vec<String> = self.seen.map(SeenBeside::words).into_iter().collect();
-        let longest = self.falls.iter().max_by_key(|(place, fall)| (fall.low, std::cmp::Reverse(*place)));
+        let longest = self.told().max_by_key(|(place, fall)| (fall.low, std::cmp::Reverse(*place)));
         match longest.map(|(_, fall)| fall).filter(|fall| self.is_shown && !fall.kernel.is_empty()) {
             Some(fall) => {
                 let longer = fall.lengths[1] as f64 / fall.lengths[0].max(1) as f64;

@@ -19,7 +19,7 @@ const FAR_PCT: i128 = 95;
 /// Smallest share of busy time with a low clock, percent.
 const LOW_PCT: i128 = 10;
 /// Fewest samples on each side of a steady fall.
-const SIDE_SAMPLES: usize = 5;
+const SIDE_SAMPLES: usize = 3;
 /// Smallest steady fall, thousandths: below the 3 % that are worth a word, and above what middle values of
 /// several noisy samples differ by.
 const STEADY_MILLE: i128 = 25;
@@ -40,21 +40,17 @@ pub(super) struct ClockFall {
 }
 
 impl ClockFall {
-    /// The fall among the clocks of `busy` ns; the far one before a steady one.
-    pub(super) fn find(clocks: &[HeldValue], busy: Ns) -> Option<Self> {
-        if clocks.len() < SAMPLES {
-            return None;
-        }
-        let top = quantile(clocks, TOP_PCT).filter(|top| *top > 0)?;
+    /// The falls among the clocks of `busy` ns: a far one, and a steady one. Where noise takes a part of the low
+    /// clocks below the limit of a far one, only the steady one divides them well.
+    pub(super) fn all(clocks: &[HeldValue], busy: Ns) -> Vec<Self> {
+        let top = quantile(clocks, TOP_PCT).filter(|top| *top > 0 && clocks.len() >= SAMPLES);
+        let Some(top) = top else { return Vec::new() };
         let is_far = |h: &HeldValue| i128::from(h.value) * 100 < i128::from(top) * FAR_PCT;
         let far = Self::split(clocks, top, false, is_far);
-        if far.is_long(busy) {
-            return Some(far);
-        }
-        let (at, limit) = steady(clocks)?;
-        let since = clocks.get(at)?.cell.start;
-        let is_low = |h: &HeldValue| h.cell.start >= since && h.value < limit;
-        Some(Self::split(clocks, top, true, is_low)).filter(|fall| fall.is_long(busy))
+        let steady = steady(clocks).map(|(since, limit)| {
+            Self::split(clocks, top, true, |h: &HeldValue| h.cell.start >= since && h.value < limit)
+        });
+        [Some(far), steady].into_iter().flatten().filter(|fall| fall.is_long(busy)).collect()
     }
 
     fn split(clocks: &[HeldValue], top: i64, is_small: bool, is_low: impl Fn(&HeldValue) -> bool) -> Self {
@@ -89,8 +85,8 @@ fn shorter(time: Ns, clock: i64, top: i64) -> Ns {
     (i128::from(time) * i128::from(top.saturating_sub(clock)) / i128::from(top.max(1))) as Ns
 }
 
-/// The first value after a steady fall, and the mean of the middle clocks before and after it.
-fn steady(clocks: &[HeldValue]) -> Option<(usize, i64)> {
+/// When a steady fall begins, and the mean of the middle clocks before and after it.
+fn steady(clocks: &[HeldValue]) -> Option<(Ns, i64)> {
     let weighted = |h: &HeldValue| (h.value as f64 * h.time as f64, h.time as f64);
     let (all, whole) = clocks.iter().map(weighted).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
     // The cut with the most variance between its sides.
@@ -116,7 +112,8 @@ fn steady(clocks: &[HeldValue]) -> Option<(usize, i64)> {
         let own = time_of(side.iter().filter(|h| (h.value < limit) == is_low));
         i128::from(own) * 100 >= i128::from(time_of(side)) * SIDE_PCT
     };
-    (is_steady && is_on_side(before, false) && is_on_side(after, true)).then_some((before.len(), limit))
+    (is_steady && is_on_side(before, false) && is_on_side(after, true))
+        .then_some((after.first()?.cell.start, limit))
 }
 
 #[cfg(test)]
@@ -136,7 +133,7 @@ mod tests {
     }
 
     fn find(megahertz: &[i64]) -> Option<ClockFall> {
-        ClockFall::find(&clocks(megahertz), 100 * megahertz.len() as Ns)
+        ClockFall::all(&clocks(megahertz), 100 * megahertz.len() as Ns).into_iter().next()
     }
 
     /// The trace that four writers recorded alike (`torch215/twin`): clocks every 100 us beside the copies, kernels
@@ -165,7 +162,7 @@ mod tests {
             })
             .filter(|h| h.time > 0)
             .collect();
-        let fall = ClockFall::find(&held, busy.len()).unwrap();
+        let fall = ClockFall::all(&held, busy.len()).remove(0);
         assert_eq!((fall.top, time_of(&fall.low), fall.bound(&busy)), (1_980 * MHZ, 155_110, 44_651));
         assert_eq!((fall.is_small, fall.since()), (false, Some(650_000)));
     }

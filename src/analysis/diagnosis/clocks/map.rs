@@ -2,7 +2,7 @@
 
 use crate::diagnosis::clocks::fall::ClockFall;
 use crate::diagnosis::clocks::held::{HeldValue, held_while, middle, quantile, time_of, within};
-use crate::diagnosis::clocks::kernel_lengths::KernelLengths;
+use crate::diagnosis::clocks::kernel_lengths::{KernelLengths, KernelsSay};
 use crate::diagnosis::clocks::reason::{HOT_WITHIN, PLATEAU_PCT};
 use crate::diagnosis::clocks::tables::{DeviceClockRow, DeviceClocks, StepClockRow, StepClocks};
 use crate::diagnosis::compute::ComputeKernel;
@@ -12,6 +12,7 @@ use hta_trace::hardware_counters::{HardwareCounter, RecordedCounters};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::Window;
+use std::cmp::Reverse;
 
 /// Share of the busy time of a step in which its clock must be known, percent.
 const KNOWN_PCT: i128 = 50;
@@ -60,6 +61,21 @@ impl WorkingState {
     }
 }
 
+/// The longest fall that kernels follow, or else the first, with what kernels say of it.
+fn shown_fall(
+    trace: &RankTrace,
+    kernels: &[ComputeKernel],
+    falls: Vec<ClockFall>,
+) -> Option<(ClockFall, KernelLengths)> {
+    let with_kernels = |fall| (KernelLengths::new(trace, kernels, &fall), fall);
+    let mut all: Vec<(KernelLengths, ClockFall)> = falls.into_iter().map(with_kernels).collect();
+    let long = |(lengths, fall): &(KernelLengths, ClockFall)| {
+        if lengths.say == KernelsSay::Follow { time_of(&fall.low) } else { 0 }
+    };
+    all.sort_by_key(|of| Reverse(long(of)));
+    all.into_iter().next().map(|(lengths, fall)| (fall, lengths))
+}
+
 /// Adds the clocks of a device. While metrics of performance are sampled, the profiler holds the clocks of the
 /// device, so that they say nothing.
 pub(crate) fn push(
@@ -74,8 +90,7 @@ pub(crate) fn push(
     let Some(clock) = counters.of(device, HardwareCounter::SmClock) else { return };
     let busy = &work.timeline.busy();
     let clocks = held_while(clock, busy);
-    let fall = ClockFall::find(&clocks, busy.len());
-    let lengths = fall.as_ref().map(|fall| KernelLengths::new(trace, kernels, fall));
+    let (fall, lengths) = shown_fall(trace, kernels, ClockFall::all(&clocks, busy.len())).unzip();
     let state = WorkingState::new(counters, device, busy);
     let low = fall.as_ref().map(|fall| fall.spans().map(|spans| spans.and(busy)));
     let of_low = low.as_ref().map(|[low, high]| (state.within(low), state.within(high)));
