@@ -34,13 +34,12 @@ pub(crate) fn mark(c: &Columns, classes: &mut [Class]) {
         return;
     }
     let can_be: Vec<bool> = c.strings.iter().map(|(_, text)| !is_backend_range(text)).collect();
-    for row in 0..classes.len() {
-        if classes[row] == Class::Annotation
-            && can_be.get(c.name(row).0 as usize) == Some(&true)
+    for (row, class) in classes.iter_mut().enumerate().filter(|(_, class)| **class == Class::Annotation) {
+        if can_be.get(c.name(row).0 as usize) == Some(&true)
             && c.args.column(Arg::InputDims).get(row as u32).is_some()
             && ops.has_title(c, row as u32)
         {
-            classes[row] = Class::Title;
+            *class = Class::Title;
         }
     }
 }

@@ -187,7 +187,8 @@ fn overlapped_syncs(trace: &RankTrace, syncs: &[u32]) -> RuleCases {
         return found;
     }
     // Starts with the latest end so far, by device and stream; activities are in order of start.
-    let mut streams: BTreeMap<(Option<i64>, Option<i64>), Vec<(Ns, Ns)>> = BTreeMap::new();
+    type DeviceStream = (Option<i64>, Option<i64>);
+    let mut streams: BTreeMap<DeviceStream, Vec<(Ns, Ns)>> = BTreeMap::new();
     for a in trace.activities.iter().filter(|a| a.class == Class::Kernel) {
         let list = streams.entry((a.device(), a.stream())).or_default();
         let until = list.last().map_or(a.span.end, |(_, end)| a.span.end.max(*end));

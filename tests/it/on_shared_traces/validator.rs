@@ -24,7 +24,8 @@ const METADATA: &str = "nccl_metadata";
 #[test]
 fn rules_of_the_validator_find_in_real_files_what_is_known() {
     let Some(shared) = shared::folder() else { return };
-    let known: [(&str, &[(&str, (i64, i64))]); 15] = [
+    type Known = (&'static str, &'static [(&'static str, (i64, i64))]);
+    let known: [Known; 15] = [
         (
             "hta/critical_path_end_to_end_simple_add_input_trace.json.gz",
             &[(WAITS, (20, 20)), (SYNCS, (0, 16))],
