@@ -42,26 +42,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     if names.iter().all(|n| matches!(n, NamedCollective::Operator(_) | NamedCollective::None)) {
         return;
     }
-    // A collective whose kernel is recorded is that kernel's.
-    let has_kernels = trace.activities.iter().any(|a| a.work == WorkClass::Communication);
-    let (mut ranges, mut ops): (Vec<CollectiveRange>, Vec<CollectiveRange>) = (Vec::new(), Vec::new());
-    for (row, class) in trace.classes.iter().enumerate() {
-        let name = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
-        let (list, kind) = match (class, name) {
-            (Class::Collective, NamedCollective::Record(kind)) if !has_kernels => (&mut ranges, kind),
-            (Class::Annotation | Class::HostOp | Class::Collective, NamedCollective::Range(kind)) => {
-                (&mut ranges, kind)
-            }
-            (Class::HostOp, NamedCollective::Operator(kind)) => (&mut ops, kind),
-            _ => continue,
-        };
-        let mut evidence = CallEvidence::default();
-        evidence.add(trace, row as u32);
-        list.push(CollectiveRange { row: row as u32, kind, evidence });
-    }
-    let by_start = |r: &CollectiveRange| (c.ts[r.row as usize], r.row);
-    ranges.sort_by_key(by_start);
-    ops.sort_by_key(by_start);
+    let (ranges, ops) = ranges_and_operators(trace, &names);
     let submission = pair(trace, &ranges, &ops);
     let signs = ThreadMoments::new(trace, submission.iter().flatten().map(|o| c.lane[*o as usize]));
     let workers = workers(trace, &ranges);
@@ -118,6 +99,35 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         };
         found.calls.push((call, Vec::new()));
     }
+}
+
+/// Ranges of collectives, and the operators that call some, each in order of start.
+fn ranges_and_operators(
+    trace: &RankTrace,
+    names: &[NamedCollective],
+) -> (Vec<CollectiveRange>, Vec<CollectiveRange>) {
+    let c = &trace.columns;
+    // A collective whose kernel is recorded is that kernel's.
+    let has_kernels = trace.activities.iter().any(|a| a.work == WorkClass::Communication);
+    let (mut ranges, mut ops): (Vec<CollectiveRange>, Vec<CollectiveRange>) = (Vec::new(), Vec::new());
+    for (row, class) in trace.classes.iter().enumerate() {
+        let name = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
+        let (list, kind) = match (class, name) {
+            (Class::Collective, NamedCollective::Record(kind)) if !has_kernels => (&mut ranges, kind),
+            (Class::Annotation | Class::HostOp | Class::Collective, NamedCollective::Range(kind)) => {
+                (&mut ranges, kind)
+            }
+            (Class::HostOp, NamedCollective::Operator(kind)) => (&mut ops, kind),
+            _ => continue,
+        };
+        let mut evidence = CallEvidence::default();
+        evidence.add(trace, row as u32);
+        list.push(CollectiveRange { row: row as u32, kind, evidence });
+    }
+    let by_start = |r: &CollectiveRange| (c.ts[r.row as usize], r.row);
+    ranges.sort_by_key(by_start);
+    ops.sort_by_key(by_start);
+    (ranges, ops)
 }
 
 /// What a name says about a collective, with its kind.
