@@ -1,5 +1,5 @@
-//! Sampled metrics as evidence of causes: `bandwidth_bound` and `sm_idle_inside` for kernels, `link_saturated`
-//! for exposed transfers. They support or contradict a cause, and are none themselves.
+//! Sampled metrics as evidence of causes: `bandwidth_bound` and `sm_idle_inside` for kernels,
+//! `link_saturated` for exposed transfers. They support or contradict a cause, and are none themselves.
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;
@@ -41,8 +41,8 @@ pub(crate) fn add(job: &Job, partials: &[Partial], causes: &mut [Cause]) {
     }
 }
 
-/// The mean over the ranks of a cause; `None` for devices of several models, whose percentages are of different
-/// peaks.
+/// The mean over the ranks of a cause; `None` for devices of several models, whose percentages are of
+/// different peaks.
 fn mean(means: &[SampledMeanRow], cause: &str, kind: HardwareCounter) -> Option<(f64, Vec<u32>)> {
     let of: Vec<&SampledMeanRow> =
         means.iter().filter(|m| m.cause == cause && m.kind == kind.key()).collect();

@@ -1,6 +1,6 @@
-//! What sampled metrics of a device say of the kernels that a cause is about: how much of the memory bandwidth
-//! they use, and how many multiprocessors work. A sample is a mean of all that ran in its time, so it says
-//! something only of kernels that fill it.
+//! What sampled metrics of a device say of the kernels that a cause is about: how much of the memory
+//! bandwidth they use, and how many multiprocessors work. A sample is a mean of all that ran in its time, so
+//! it says something only of kernels that fill it.
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::compute::ComputeKernel;

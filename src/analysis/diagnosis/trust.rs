@@ -103,7 +103,8 @@ impl RecordingTrust {
         if per.is_empty() { format!(" a {what}") } else { format!("{per} and {what}") }
     }
 
-    /// The grade of a cause that rests on some capabilities, and perhaps must last, in a job of so many steps.
+    /// The grade of a cause that rests on some capabilities, and perhaps must last, in a job of so many
+    /// steps.
     pub(crate) fn of_cause(&self, needs: &[Capability], must_last: bool, steps: usize) -> Trust {
         match self.recording.worst(needs) {
             Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),

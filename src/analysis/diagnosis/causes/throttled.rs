@@ -23,10 +23,10 @@ use std::collections::BTreeSet;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "throttled",
     certainty: CauseCertainty::Likely,
-    evidence: "the SM clock of a rank is 2.5 % below that of ranks with the same device, in 3 steps and more, \
-               and most of what its kernels take longer is by that; or the clocks of most devices fall: \
-               5 % below the highest for 10 % of the busy time, or steadily by 2.5 % where kernels take \
-               longer by that. Not while metrics are sampled, which holds the clocks",
+    evidence: "the SM clock of a rank is 2.5 % below that of ranks with the same device, in 3 steps and \
+               more, and most of what its kernels take longer is by that; or the clocks of most devices \
+               fall: 5 % below the highest for 10 % of the busy time, or steadily by 2.5 % where kernels \
+               take longer by that. Not while metrics are sampled, which holds the clocks",
     command: "counters",
     owns: "S, own excess; or compute at a low clock",
     shown_by: "tests/it/analyses/throttled.rs",
@@ -36,8 +36,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::LATE
 };
 
-/// Smallest gain that is told, percent of the time of the job. A device that is 3 % slower for some steps costs
-/// little, but it is broken, or in a wrong place, and costs as much in every job to come.
+/// Smallest gain that is told, percent of the time of the job. A device that is 3 % slower for some steps
+/// costs little, but it is broken, or in a wrong place, and costs as much in every job to come.
 const LEAST_PCT: f64 = 0.3;
 /// Share of its late steps in which the clock of a rank must be lower, percent.
 const SAME_STEPS_PCT: usize = 50;
@@ -197,8 +197,8 @@ impl<'a> AllFalls<'a> {
         capital(&parts.join("; "))
     }
 
-    /// When the first device falls: a step if there are steps, else a time of the capture. Nothing if it is so
-    /// from the start on.
+    /// When the first device falls: a step if there are steps, else a time of the capture. Nothing if it is
+    /// so from the start on.
     fn since(&self) -> Option<String> {
         let (place, fall) = self.falls.iter().min_by_key(|(place, fall)| (fall.since, *place))?;
         let is_low = |key: Option<StepKey>| {

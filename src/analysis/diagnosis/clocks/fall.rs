@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   far      v < 95 % of the clock that 95 % of the busy time do not exceed, for 10 % of the busy time
-//!   steady   before a moment and after it the middle clocks differ by 2.5 %, and nearly all of the time is on
-//!            its side of the mean of both, so that noise of single samples is no fall
+//!   steady   before a moment and after it the middle clocks differ by 2.5 %, and nearly all of the time is
+//!            on its side of the mean of both, so that noise of single samples is no fall
 //! ```
 
 use crate::diagnosis::clocks::held::{HeldValue, middle, quantile, time_of};
@@ -40,8 +40,8 @@ pub(super) struct ClockFall {
 }
 
 impl ClockFall {
-    /// The falls among the clocks of `busy` ns: a far one, and a steady one. Where noise takes a part of the low
-    /// clocks below the limit of a far one, only the steady one divides them well.
+    /// The falls among the clocks of `busy` ns: a far one, and a steady one. Where noise takes a part of the
+    /// low clocks below the limit of a far one, only the steady one divides them well.
     pub(super) fn all(clocks: &[HeldValue], busy: Ns) -> Vec<Self> {
         let top = quantile(clocks, TOP_PCT).filter(|top| *top > 0 && clocks.len() >= SAMPLES);
         let Some(top) = top else { return Vec::new() };
@@ -136,8 +136,8 @@ mod tests {
         ClockFall::all(&clocks(megahertz), 100 * megahertz.len() as Ns).into_iter().next()
     }
 
-    /// The trace that four writers recorded alike (`torch215/twin`): clocks every 100 us beside the copies, kernels
-    /// and sets of three steps.
+    /// The trace that four writers recorded alike (`torch215/twin`): clocks every 100 us beside the copies,
+    /// kernels and sets of three steps.
     #[test]
     fn the_fall_of_the_recorded_twin() {
         let starts = [10, 33, 63, 93, 123, 156, 230, 250, 270, 290].map(|us: Ns| us * 1_000);

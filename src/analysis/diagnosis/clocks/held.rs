@@ -14,8 +14,8 @@ pub(super) struct HeldValue {
     pub(super) time: Ns,
 }
 
-/// The values while a device works, in order, of samples that were taken then. A device lowers its clock while
-/// it idles, so that a sample from such a moment says nothing about the work beside it.
+/// The values while a device works, in order, of samples that were taken then. A device lowers its clock
+/// while it idles, so that a sample from such a moment says nothing about the work beside it.
 pub(super) fn held_while(counter: &RecordedCounter, busy: &Union) -> Vec<HeldValue> {
     let is_inside = |ts: Ns| busy.len_in(Span::new(ts, ts.saturating_add(1))) == 1;
     let cells = counter.samples.iter().zip(&counter.cells).filter(|((ts, _), _)| is_inside(*ts));
@@ -78,7 +78,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_every_ns(values in prop::collection::vec((0i64..9, 1i64..9), 1..9), percent in 1u8..=100) {
+        fn quantiles_are_those_of_every_ns(
+            values in prop::collection::vec((0i64..9, 1i64..9), 1..9),
+            percent in 1u8..=100,
+        ) {
             let mut each: Vec<i64> = values.iter().flat_map(|(v, n)| vec![*v; *n as usize]).collect();
             each.sort_unstable();
             let at = (each.len() * usize::from(percent)).div_ceil(100) - 1;

@@ -48,8 +48,8 @@ impl KernelsSay {
     }
 }
 
-/// Whether a time is longer by half to one and a half of what a clock is lower, in thousandths: `from` and `to`
-/// are the higher and the lower clock.
+/// Whether a time is longer by half to one and a half of what a clock is lower, in thousandths: `from` and
+/// `to` are the higher and the lower clock.
 pub(super) fn follows([from, to]: [i64; 2], [usual, longer]: [Ns; 2]) -> bool {
     let Some((lower, more)) = excesses([from, to], [usual, longer]) else { return false };
     more * 2 >= lower && more * 2 <= lower * 3
@@ -69,8 +69,8 @@ fn excesses([from, to]: [i64; 2], [usual, longer]: [Ns; 2]) -> Option<(i128, i12
 /// The kernels of a device beside a fall of its clock.
 pub(super) struct KernelLengths {
     pub(super) say: KernelsSay,
-    /// The kernel with the most time that follows: its name, and its middle lengths at the high and at the low
-    /// clock, ns.
+    /// The kernel with the most time that follows: its name, and its middle lengths at the high and at the
+    /// low clock, ns.
     pub(super) shown: Option<(StrId, [Ns; 2])>,
     /// The time of kernels that the clock bounds.
     pub(super) bound: Union,

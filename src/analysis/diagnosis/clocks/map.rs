@@ -76,8 +76,8 @@ fn shown_fall(
     all.into_iter().next().map(|(lengths, fall)| (fall, lengths))
 }
 
-/// Adds the clocks of a device. While metrics of performance are sampled, the profiler holds the clocks of the
-/// device, so that they say nothing.
+/// Adds the clocks of a device. While metrics of performance are sampled, the profiler holds the clocks of
+/// the device, so that they say nothing.
 pub(crate) fn push(
     (devices, steps): (&mut DeviceClocks, &mut StepClocks),
     trace: &RankTrace,

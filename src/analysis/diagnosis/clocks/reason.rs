@@ -25,7 +25,8 @@ pub(super) struct LowState {
     /// The plateau of the power, and the highest temperature, in millionths.
     pub(super) top_power: Option<i64>,
     pub(super) top_temperature: Option<i64>,
-    /// Middle power and temperature then, and those to compare with: of the others, or of the rest of the time.
+    /// Middle power and temperature then, and those to compare with: of the others, or of the rest of the
+    /// time.
     pub(super) own: [Option<i64>; 2],
     pub(super) usual: [Option<i64>; 2],
 }
@@ -37,8 +38,8 @@ pub(super) const PLATEAU_PCT: i128 = 97;
 pub(super) const HOT_WITHIN: i64 = 2 * MILLION;
 /// Share of the low time for which something must be so, percent.
 const MOST_PCT: i128 = 80;
-/// Devices slow down for heat from about this temperature on, in millionths of a degree. A highest temperature
-/// below it is none that excludes another reason.
+/// Devices slow down for heat from about this temperature on, in millionths of a degree. A highest
+/// temperature below it is none that excludes another reason.
 const HOT: i64 = 80 * MILLION;
 /// Or the device is hotter than else by this.
 const HOTTER: i64 = 3 * MILLION;

@@ -12,8 +12,8 @@ use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Smallest distance to the others in a step, thousandths of their clock. Devices of a model differ by less at
-/// the same work, and a rank that is 3 % slower is late by that.
+/// Smallest distance to the others in a step, thousandths of their clock. Devices of a model differ by less
+/// at the same work, and a rank that is 3 % slower is late by that.
 const LOWER_MILLE: i128 = 25;
 /// Fewest steps.
 const STEPS: usize = 3;
@@ -119,8 +119,8 @@ fn state(clocks: &RecordedClocks, of: &[ComparedStep], peers: &[PartDevice]) -> 
     out
 }
 
-/// How much longer the kernels take that follow the clock; `None` unless these are at least half of what kernels
-/// take longer.
+/// How much longer the kernels take that follow the clock; `None` unless these are at least half of what
+/// kernels take longer.
 fn longer(
     job: &Job,
     windows: &BTreeMap<StepKey, Arc<DeviceWindows>>,

@@ -4,8 +4,8 @@ use hta_base::table;
 use hta_base::table::schema::Text;
 
 table! {
-    /// The clock of a device while it works, how it falls, and what is seen beside that. Clocks in Hz, power in
-    /// uW, temperatures in millionths of a degree.
+    /// The clock of a device while it works, how it falls, and what is seen beside that. Clocks in Hz, power
+    /// in uW, temperatures in millionths of a degree.
     pub(crate) struct DeviceClocks, DeviceClockRow = "device_clocks" by "rank, device" {
         rank; device;
         model: Option<Text>, "", "name of the device";
@@ -36,7 +36,8 @@ table! {
         rank; device; scope; step; step_label;
         busy_ns: i64, "ns", "time in which the device works";
         low_ns: i64, "ns", "of that with a low clock";
-        saved_ns: i64, "ns", "what kernels that the clock bounds would take less at the highest clock, at most";
+        saved_ns: i64, "ns",
+            "what kernels that the clock bounds would take less at the highest clock, at most";
         clock: Option<i64>, "", "middle clock; null if it is known for less than half of the busy time";
         power: Option<i64>, "", "middle power";
         temperature: Option<i64>, "", "middle temperature";

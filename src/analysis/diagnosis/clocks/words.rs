@@ -17,7 +17,8 @@ pub(crate) fn performance(seen: Option<SeenBeside>, is_state_recorded: bool, who
              `-pl` sets it); while the job runs, {ask}"
         ),
         Some(SeenBeside::Heat(_)) => format!(
-            "check the cooling of {who}: air flow, fans, coolant, its place in the rack; while the job runs, {ask}"
+            "check the cooling of {who}: air flow, fans, coolant, its place in the rack; while the job runs, \
+             {ask}"
         ),
         None if is_state_recorded => {
             format!("look for locked or capped clocks of {who}; while the job runs, {ask}")

@@ -1,5 +1,5 @@
-//! More than 1 % of the launch calls begin after their first kernel has started, so that the times of host and
-//! device contradict each other. What the host causes is withheld: which call an idle device waited for
+//! More than 1 % of the launch calls begin after their first kernel has started, so that the times of host
+//! and device contradict each other. What the host causes is withheld: which call an idle device waited for
 //! cannot be said. Where all are early by nearly the same time, the clock of the device is ahead
 //! (device_clock), and what is said is a bound.
 
