@@ -168,7 +168,7 @@ def counters(of, rank, rows, low_from, end, chance):
         clock = of.most(rank) * (1 - of.drop if is_low else 1) + chance.gauss(0, of.noise_mhz)
         power, temperature = TDP * chance.uniform(*of.power), warm + chance.randint(-varies, 0)
         if is_low and is_thermal:
-            hot = min(HOT - warm, hot + 6)
+            hot = min(HOT - warm, hot + 6 * max(1, of.period_us / 1_000))
             temperature, power = warm + hot + chance.choice([-1, 0, 0]), TDP * chance.uniform(0.5, 0.56)
         elif is_low:
             power = TDP + chance.gauss(0, 2)
