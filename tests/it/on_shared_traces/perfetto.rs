@@ -222,7 +222,18 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 12] = [
         "*",
         &["event_id", "source_event_id", "next_event_id", "launch_event_id", "op_event_id", "first_event_id"],
     ),
-    ("*", &["blocks_per_sm", "occupancy_pct", "occupancy_known_pct", "waves", "tail", "occupancy_limiter"]),
+    (
+        "*",
+        &[
+            "blocks_per_sm",
+            "est_occupancy_pct",
+            "occupancy_pct",
+            "occupancy_known_pct",
+            "waves",
+            "tail",
+            "occupancy_limiter",
+        ],
+    ),
     (
         "*",
         &["peak_flops_pct", "peak_bandwidth_pct", "roofline_pct", "bound", "mfu_pct", "file", "rank_source"],
@@ -262,7 +273,19 @@ const NOT_IN_CONVERTED: [(&str, &[&str]); 9] = [
         "*",
         &["event_id", "source_event_id", "next_event_id", "launch_event_id", "op_event_id", "first_event_id"],
     ),
-    ("*", &["occupancy_pct", "occupancy_known_pct", "waves", "tail", "occupancy_limiter", "basis", "detail"]),
+    (
+        "*",
+        &[
+            "est_occupancy_pct",
+            "occupancy_pct",
+            "occupancy_known_pct",
+            "waves",
+            "tail",
+            "occupancy_limiter",
+            "basis",
+            "detail",
+        ],
+    ),
     (
         "*",
         &["peak_flops_pct", "peak_bandwidth_pct", "roofline_pct", "bound", "mfu_pct", "file", "rank_source"],
