@@ -226,6 +226,7 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 12] = [
         "*",
         &[
             "blocks_per_sm",
+            "sm_efficiency_pct",
             "est_occupancy_pct",
             "occupancy_pct",
             "occupancy_known_pct",
@@ -276,6 +277,7 @@ const NOT_IN_CONVERTED: [(&str, &[&str]); 9] = [
     (
         "*",
         &[
+            "sm_efficiency_pct",
             "est_occupancy_pct",
             "occupancy_pct",
             "occupancy_known_pct",
@@ -335,6 +337,12 @@ fn differ(
                     Some(time) if is_time => Value::from(time - base),
                     _ => value.clone(),
                 };
+                // Torch rounds the cycles of a kernel in protobuf, and cuts them off in JSON.
+                if column == "value" && row["kind"] == "cycles" {
+                    let by = value.as_f64().zip(other[column].as_f64()).map(|(a, b)| (a - b).abs());
+                    assert!(by.is_some_and(|by| by <= 1.0), "{table}: {row} and {other}");
+                    continue;
+                }
                 // The rest of what the profiler wrote is counted, not kept.
                 if !is_free && column != "other_event_count" {
                     assert_eq!(other[column], wanted, "{table}: {column} of {row} and {other}");
