@@ -93,6 +93,11 @@ fn samples() -> Vec<PathBuf> {
     files
 }
 
+/// The samples that are JSON, which is all that the overlay copies.
+fn json_samples() -> Vec<PathBuf> {
+    samples().into_iter().filter(|f| !f.to_string_lossy().contains(".pftrace")).collect()
+}
+
 /// Counters read from device rows and calls alone are those of all rows; returns how many there are.
 pub fn check_counters(files: &[PathBuf]) -> usize {
     let mut found = 0;
@@ -119,5 +124,5 @@ fn counters_need_no_host_events_but_calls() {
 
 #[test]
 fn samples_read_as_they_did() {
-    assert!(samples().iter().map(|file| check(file).1).sum::<usize>() > 1000);
+    assert!(json_samples().iter().map(|file| check(file).1).sum::<usize>() > 1000);
 }
