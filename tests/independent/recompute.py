@@ -129,6 +129,24 @@ def whole(value: object) -> int | None:
         return None
 
 
+# CUPTI's kinds of memory and of copies, by number.
+MEMORY = ["Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"]
+DIRECTIONS = ["Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"]
+
+
+def named_as_kineto(name: str, args: dict) -> str:
+    """The recorder Cuspy says what is copied or set in arguments, Kineto in the name."""
+    def of(kinds: list[str], key: str) -> str:
+        kind = args.get(key, "unknown")
+        if isinstance(kind, int):
+            return kinds[kind] if kind < len(kinds) else str(kind)
+        return kind.replace("_", " ").title() if kinds is MEMORY or kind == "unknown" else kind
+
+    if name == "Memcpy" and "copy kind" in args:
+        return f"Memcpy {of(DIRECTIONS, 'copy kind')} ({of(MEMORY, 'src kind')} -> {of(MEMORY, 'dst kind')})"
+    return f"Memset ({of(MEMORY, 'memory kind')})" if name == "Memset" and "memory kind" in args else name
+
+
 class Event:
     __slots__ = ("start", "end", "cat", "name", "args", "pid", "tid")
 
@@ -138,6 +156,7 @@ class Event:
         self.name = str(raw.get("name", ""))
         args = raw.get("args")
         self.args = args if isinstance(args, dict) else {}
+        self.name = named_as_kineto(self.name, self.args)
         self.pid, self.tid = str(raw.get("pid")), str(raw.get("tid"))
 
 
