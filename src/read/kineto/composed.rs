@@ -5,7 +5,7 @@ use crate::kineto::cursor::{Token, TokenKind};
 use crate::kineto::event::{EventReader, arg_step};
 use crate::kineto::gaps::GapEnd;
 use hta_base::units::Ns;
-use hta_trace::args::{Arg, Need, is_about_collectives};
+use hta_trace::args::{Need, is_about_collectives};
 use hta_trace::category::{Class, is_counter_range};
 use hta_trace::flops::has_model;
 
@@ -23,7 +23,7 @@ impl<'a> ComposedEvent<'a> {
     pub(crate) fn new(reader: &'a mut EventReader, buf: &'a mut Vec<u8>, phase: u8) -> Self {
         buf.clear();
         reader.scratch.clear();
-        reader.scratch.ph = text(buf, &[phase]);
+        reader.scratch.ph = raw(buf, &[phase]);
         let keeps_rest = reader.options.rest_args;
         Self { reader, buf, keeps_rest, needs_inputs: None }
     }
@@ -68,42 +68,54 @@ impl<'a> ComposedEvent<'a> {
 
     /// An argument. `write` is called if it is kept, and writes the value.
     pub(crate) fn argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
+        self.add(arg_step(key, &self.reader.wanted), key, write);
+    }
+
+    /// An argument that is left out if the event has it already.
+    pub(crate) fn default_argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
         let step = arg_step(key, &self.reader.wanted);
+        if !self.has(step) {
+            self.add(step, key, write);
+        }
+    }
+
+    /// An argument that is kept as text only if the event has it already.
+    pub(crate) fn further_argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
+        let step = arg_step(key, &self.reader.wanted);
+        let step = if self.has(step) { GapEnd::Other { label: false } } else { step };
+        self.add(step, key, write);
+    }
+
+    /// An argument that is kept as text only, although a column has its name.
+    pub(crate) fn rest_argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
+        self.add(GapEnd::Other { label: false }, key, write);
+    }
+
+    /// Whether the event has an argument of this meaning.
+    fn has(&self, step: GapEnd) -> bool {
+        match step {
+            GapEnd::Arg(arg) => self.reader.scratch.args.iter().any(|(known, ..)| *known == arg),
+            GapEnd::Device(field) => self.reader.scratch.fields.iter().any(|(known, _)| *known == field),
+            _ => false,
+        }
+    }
+
+    fn add(&mut self, step: GapEnd, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
         let is_kept = match step {
             GapEnd::Unwanted => false,
             GapEnd::Arg(arg) => arg.spec().need != Need::Inputs || self.needs_inputs(),
             GapEnd::Other { .. } => self.keeps_rest,
             _ => true,
         };
-        if is_kept {
-            self.write(step, key, write);
+        if !is_kept {
+            return;
         }
-    }
-
-    /// An argument that is kept as text only, although a column has its name.
-    pub(crate) fn rest_argument(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
-        if self.keeps_rest {
-            self.write(GapEnd::Other { label: false }, key, write);
-        }
-    }
-
-    /// Whether the event has this argument.
-    pub(crate) fn has(&self, key: &[u8]) -> bool {
-        match arg_step(key, &self.reader.wanted) {
-            GapEnd::Arg(arg) => self.has_argument(arg),
-            GapEnd::Device(field) => self.reader.scratch.fields.iter().any(|(known, _)| *known == field),
-            _ => false,
-        }
-    }
-
-    fn has_argument(&self, arg: Arg) -> bool {
-        self.reader.scratch.args.iter().any(|(known, ..)| *known == arg)
-    }
-
-    fn write(&mut self, step: GapEnd, key: &[u8], write: impl FnOnce(&mut Vec<u8>) -> Token) {
         let at = self.buf.len();
-        text(self.buf, key);
-        self.buf.push(b':');
+        // The key of a column is needed only where a value may become text.
+        if self.keeps_rest || !matches!(step, GapEnd::Arg(_)) {
+            text(self.buf, key);
+            self.buf.push(b':');
+        }
         let value = write(self.buf);
         self.reader.keep_argument((step, at), value, self.buf, self.keeps_rest);
     }
@@ -139,8 +151,9 @@ pub(crate) fn text(buf: &mut Vec<u8>, bytes: &[u8]) -> Token {
     buf.push(b'"');
     let start = buf.len();
     let mut kind = TokenKind::Text;
-    let needs_escape = |b: &u8| matches!(b, b'"' | b'\\' | 0..0x20);
-    if bytes.iter().any(needs_escape) {
+    let needs_escape = |b: u8| matches!(b, b'"' | b'\\' | 0..0x20);
+    // Without a way out of the loop, several bytes are looked at at once.
+    if bytes.iter().fold(false, |found, b| found | needs_escape(*b)) {
         kind = TokenKind::Escaped;
         for &b in bytes {
             match b {
@@ -217,6 +230,7 @@ fn decimal(buf: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
     use crate::options::LoadOptions;
+    use hta_trace::args::Arg;
     use hta_trace::strings::StrId;
 
     #[test]

@@ -22,7 +22,7 @@ impl<'a> DebugAnnotation<'a> {
     pub(super) fn new(message: &'a [u8]) -> Self {
         let mut found = Self { name: b"", message, value: None, is_broken: false };
         let mut fields = WireMessage::new(message);
-        for (number, value) in fields.by_ref() {
+        while let Some((number, value)) = fields.field() {
             match number {
                 at::NAME => found.name = value.bytes().unwrap_or_default(),
                 at::BOOL

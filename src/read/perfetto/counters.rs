@@ -11,7 +11,7 @@ impl PerfettoRows {
         let Some(time) = self.time(timestamp, at) else { return };
         let mut message = WireMessage::new(bytes);
         let (mut descriptor, mut samples) = (0, Vec::new());
-        for (number, value) in message.by_ref() {
+        while let Some((number, value)) = message.field() {
             match number {
                 4 => descriptor = value.number().unwrap_or(0),
                 2 => samples.extend(value.bytes()),

@@ -43,7 +43,7 @@ impl<'a> TrackEvent<'a> {
     fn read(bytes: &'a [u8], looks_inside: bool) -> Self {
         let mut found = Self::default();
         let mut message = WireMessage::new(bytes);
-        for (number, value) in message.by_ref() {
+        while let Some((number, value)) = message.field() {
             match number {
                 at::TYPE => found.kind = value.number().unwrap_or(0),
                 at::TRACK => found.track = value.number().unwrap_or(0),
@@ -156,7 +156,10 @@ impl PerfettoRows {
         let is_converted = self.writer == Recorder::Converted;
         let mut broken = 0;
         let annotations = if row.needs_arguments(at) { bytes } else { &[] };
-        for (_, value) in WireMessage::new(annotations).filter(|(number, _)| *number == at::ANNOTATION) {
+        for (number, value) in WireMessage::new(annotations) {
+            if number != at::ANNOTATION {
+                continue;
+            }
             let annotation = DebugAnnotation::new(value.bytes().unwrap_or_default());
             broken += u64::from(annotation.is_broken);
             if !(is_converted && is_added(annotation.name)) {

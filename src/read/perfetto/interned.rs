@@ -70,7 +70,7 @@ impl InternedData {
     /// Takes over what a packet names. Returns whether the message is whole.
     pub(super) fn read(&mut self, bytes: &[u8]) -> bool {
         let mut message = WireMessage::new(bytes);
-        for (number, value) in message.by_ref() {
+        while let Some((number, value)) = message.field() {
             let Some(entry) = value.bytes() else { continue };
             match number {
                 at::CATEGORY => self.categories.add(entry, 2),

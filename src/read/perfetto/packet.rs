@@ -32,7 +32,7 @@ impl<'a> TracePacket<'a> {
         let mut message = WireMessage::new(bytes);
         loop {
             let left = message.left();
-            let Some((number, value)) = message.next() else { break };
+            let Some((number, value)) = message.field() else { break };
             match number {
                 // Packets of torch have no such field: this is the head of the next packet.
                 1 => {

@@ -93,7 +93,7 @@ impl<'a> RenderStage<'a> {
     fn read(bytes: &'a [u8]) -> (Self, bool) {
         let mut found = Self::default();
         let mut message = WireMessage::new(bytes);
-        for (number, value) in message.by_ref() {
+        while let Some((number, value)) = message.field() {
             match number {
                 at::DURATION => found.duration = value.number().unwrap_or(0),
                 at::DEVICE => found.device = value.number(),
@@ -180,9 +180,7 @@ impl PerfettoRows {
             extras(&mut row, bytes);
             let of_graph = stage.graph.is_some_and(|id| id != b"0").then_some(&b"graph node id"[..]);
             for key in zeros.iter().copied().chain(of_graph) {
-                if !row.has(key) {
-                    row.argument(key, |buf| integer(buf, 0));
-                }
+                row.default_argument(key, |buf| integer(buf, 0));
             }
         }
         row.commit(at);
@@ -218,17 +216,20 @@ impl PerfettoRows {
 /// The extras of a row as its arguments. What an annotation of the program repeats of them is kept beside
 /// them, as text.
 fn extras(row: &mut ComposedEvent, bytes: &[u8]) {
-    for (_, message) in WireMessage::new(bytes).filter(|(number, _)| *number == at::EXTRA) {
+    for (number, message) in WireMessage::new(bytes) {
+        if number != at::EXTRA {
+            continue;
+        }
         let (name, value) = extra(message.bytes().unwrap_or_default());
         match OWN.into_iter().find(|own| own.0 == name) {
             _ if OF_PROCESS.contains(&name) || name.is_empty() => {}
             // Both are known already.
             Some((_, b"device" | b"stream")) => {}
             Some((_, key)) => row.argument(key, |buf| text_value(buf, value)),
-            None if OWN.into_iter().any(|own| own.1 == name) || row.has(name) => {
+            None if OWN.into_iter().any(|own| own.1 == name) => {
                 row.rest_argument(name, |buf| text_value(buf, value));
             }
-            None => row.argument(name, |buf| text_value(buf, value)),
+            None => row.further_argument(name, |buf| text_value(buf, value)),
         }
     }
 }

@@ -29,7 +29,7 @@ impl<'a> TrackDescriptor<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> (Self, bool) {
         let mut found = Self::default();
         let mut message = WireMessage::new(bytes);
-        for (number, value) in message.by_ref() {
+        while let Some((number, value)) = message.field() {
             let inner = WireMessage::new(value.bytes().unwrap_or_default());
             match number {
                 at::UUID => found.uuid = value.number().unwrap_or(0),

@@ -12,6 +12,7 @@ pub(super) enum WireValue<'a> {
 
 impl<'a> WireValue<'a> {
     /// The value of a number.
+    #[inline]
     pub(super) fn number(self) -> Option<u64> {
         match self {
             WireValue::Varint(n) | WireValue::Fixed64(n) => Some(n),
@@ -21,11 +22,13 @@ impl<'a> WireValue<'a> {
     }
 
     /// The value of a text or an inner message.
+    #[inline]
     pub(super) fn bytes(self) -> Option<&'a [u8]> {
         if let WireValue::Bytes(bytes) = self { Some(bytes) } else { None }
     }
 
     /// The value of a `double`.
+    #[inline]
     pub(super) fn float(self) -> Option<f64> {
         if let WireValue::Fixed64(bits) = self { Some(f64::from_bits(bits)) } else { None }
     }
@@ -38,21 +41,40 @@ pub(super) struct WireMessage<'a> {
 }
 
 impl<'a> WireMessage<'a> {
+    #[inline]
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, is_broken: false }
     }
 
     /// Whether the message is damaged behind the fields that were given.
+    #[inline]
     pub(super) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
     /// Number of bytes that were not read yet.
+    #[inline]
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    fn field(&mut self) -> Option<(u32, WireValue<'a>)> {
+    /// The next field. Most of the time of reading a file is spent here: in place, what a caller does not
+    /// use of it costs nothing.
+    #[inline(always)]
+    pub(super) fn field(&mut self) -> Option<(u32, WireValue<'a>)> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.whole_field();
+        if field.is_none() {
+            self.rest = &[];
+            self.is_broken = true;
+        }
+        field
+    }
+
+    #[inline(always)]
+    fn whole_field(&mut self) -> Option<(u32, WireValue<'a>)> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|n| (1..=LARGEST_FIELD).contains(n))?;
         let value = match tag & 7 {
@@ -89,17 +111,9 @@ impl<'a> WireMessage<'a> {
 impl<'a> Iterator for WireMessage<'a> {
     type Item = (u32, WireValue<'a>);
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let field = self.field();
-        if field.is_none() {
-            self.rest = &[];
-            self.is_broken = true;
-        }
-        field
+        self.field()
     }
 }
 
@@ -113,9 +127,14 @@ const LONGEST_VARINT: usize = 10;
 #[inline]
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     // Most are short: tags, lengths of texts, small numbers.
-    if let Some(&byte) = bytes.first().filter(|byte| **byte < 0x80) {
-        return Some((u64::from(byte), 1));
+    match bytes.first() {
+        Some(&byte) if byte < 0x80 => Some((u64::from(byte), 1)),
+        _ => long_varint(bytes),
     }
+}
+
+#[inline(never)]
+fn long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (at, byte) in bytes.iter().take(LONGEST_VARINT).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * at);
