@@ -44,11 +44,11 @@ impl<'a> ComposedEvent<'a> {
     }
 
     pub(crate) fn start(&mut self, ts: Ns) {
-        self.reader.scratch.ts = micros(self.buf, ts);
+        self.reader.scratch.exact_ts = Some(ts);
     }
 
     pub(crate) fn duration(&mut self, dur: Ns) {
-        self.reader.scratch.dur = micros(self.buf, dur);
+        self.reader.scratch.exact_dur = Some(dur);
     }
 
     /// The name of a process or thread, of an event of phase `M`.
@@ -197,21 +197,6 @@ pub(crate) fn float(buf: &mut Vec<u8>, value: f64) -> Token {
     bare(buf, format!("{value:?}").as_bytes())
 }
 
-/// Writes a time as decimal microseconds.
-fn micros(buf: &mut Vec<u8>, time: Ns) -> Token {
-    let start = buf.len();
-    if time < 0 {
-        buf.push(b'-');
-    }
-    let (whole, rest) = (time.unsigned_abs() / 1000, time.unsigned_abs() % 1000);
-    decimal(buf, whole);
-    if rest > 0 {
-        buf.push(b'.');
-        buf.extend([rest / 100, rest / 10 % 10, rest % 10].map(|digit| b'0' + digit as u8));
-    }
-    Token { start, end: buf.len(), kind: TokenKind::Bare }
-}
-
 fn decimal(buf: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -253,16 +238,5 @@ mod tests {
         let rest = c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32));
         assert_eq!(rest, r#"{"odd \"key\"":"x\\y"}"#);
         assert_eq!(reader.shapes.short, 0);
-    }
-
-    #[test]
-    fn times_are_exact() {
-        let written = |ns| {
-            let mut buf = Vec::new();
-            micros(&mut buf, ns);
-            String::from_utf8(buf).unwrap()
-        };
-        assert_eq!([0, 999, 1_000, 1_001, -1_500].map(written), ["0", "0.999", "1", "1.001", "-1.500"]);
-        assert_eq!(written(i64::MAX), "9223372036854775.807");
     }
 }

@@ -175,7 +175,7 @@ impl EventReader {
                     return;
                 }
                 if phase == b'X' {
-                    if matches!(self.scratch.dur.bytes(buf), b"" | b"null") {
+                    if !self.has_duration(buf) {
                         self.columns.health.hit(Counter::DurMissing, at);
                         return;
                     }
@@ -183,7 +183,7 @@ impl EventReader {
                 }
             }
             b's' | b'f' if matches!(self.scratch.cat.bytes(buf), b"fwdbwd" | b"forward_backward") => {
-                let _ = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes);
+                let _ = self.ts(buf);
             }
             b'i' | b'I' | b'R' | b'n' => self.commit_instant(buf),
             _ => {}
@@ -203,7 +203,7 @@ impl EventReader {
             self.columns.health.hit(Counter::NotLoaded, at);
             return;
         }
-        if self.is_unneeded(class) && phase == b'X' && !matches!(self.scratch.dur.bytes(buf), b"" | b"null") {
+        if self.is_unneeded(class) && phase == b'X' && self.has_duration(buf) {
             // A duration that overflows is clipped elsewhere and is no evidence here.
             let dur = Some(self.duration(buf, at)).filter(|d| *d != i64::MAX).unwrap_or(0);
             self.columns.reach(ts, ts.saturating_add(dur));
@@ -216,7 +216,7 @@ impl EventReader {
         }
         let dur = match phase {
             b'B' => NO_LENGTH,
-            _ if matches!(self.scratch.dur.bytes(buf), b"" | b"null") => {
+            _ if !self.has_duration(buf) => {
                 self.columns.health.hit(Counter::DurMissing, at);
                 return;
             }
@@ -276,10 +276,23 @@ impl EventReader {
         }
     }
 
+    /// The time of the event.
+    #[inline]
+    pub(super) fn ts(&mut self, buf: &[u8]) -> Result<i64, NumberError> {
+        match self.scratch.exact_ts {
+            Some(ts) => Ok(ts),
+            None => micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes),
+        }
+    }
+
+    fn has_duration(&self, buf: &[u8]) -> bool {
+        self.scratch.exact_dur.is_some() || !matches!(self.scratch.dur.bytes(buf), b"" | b"null")
+    }
+
     /// The start time; `None` (counted) if there is no valid one.
     fn start_time(&mut self, buf: &[u8], at: u64) -> Option<i64> {
         let token = self.scratch.ts;
-        match micros_to_ns(token.bytes(buf), self.fraction, &mut self.shapes) {
+        match self.ts(buf) {
             Ok(ts) => {
                 self.columns.has_fraction |= ts % 1000 != 0;
                 if token.is_text() {
@@ -300,7 +313,11 @@ impl EventReader {
 
     fn duration(&mut self, buf: &[u8], at: u64) -> i64 {
         let token = self.scratch.dur;
-        match micros_to_ns(token.bytes(buf), self.fraction, &mut self.shapes) {
+        let dur = match self.scratch.exact_dur {
+            Some(dur) => Ok(dur),
+            None => micros_to_ns(token.bytes(buf), self.fraction, &mut self.shapes),
+        };
+        match dur {
             Ok(dur) if dur >= 0 => {
                 if token.is_text() {
                     self.columns.health.hit(Counter::NumberAsString, at);

@@ -3,7 +3,7 @@
 use crate::kineto::cursor::TokenKind;
 use crate::kineto::event::EventReader;
 use crate::kineto::memory::record;
-use crate::kineto::number::{FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use crate::kineto::number::{Integer, NumberError, integer};
 use hta_base::health::Counter;
 use hta_trace::category::is_launch_flow;
 use hta_trace::events::{CounterSample, FlowEnd, LaneName};
@@ -28,7 +28,7 @@ impl EventReader {
             self.columns.launch_flows.push(id);
             return;
         }
-        if let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes) {
+        if let Ok(ts) = self.ts(buf) {
             let lane = self.lane(buf, at);
             self.columns.flows.push(FlowEnd { id, ts, lane, is_start });
         }
@@ -55,8 +55,10 @@ impl EventReader {
             return;
         }
         // Instants say nothing about the fractions of other times.
-        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut FractionShapes::default())
-        {
+        let shapes = self.shapes;
+        let ts = self.ts(buf);
+        self.shapes = shapes;
+        let ts = match ts {
             Ok(ts) => ts,
             Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
             Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),
@@ -76,7 +78,7 @@ impl EventReader {
         let pid = self.scratch.pid.bytes(buf);
         let device = pid.strip_prefix(b"GPU ").and_then(|rest| rest.strip_suffix(b" Counters"));
         let Some(device) = device.and_then(|d| std::str::from_utf8(d).ok()?.parse().ok()) else { return };
-        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes) {
+        let ts = match self.ts(buf) {
             Ok(ts) => ts,
             Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
             Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),
@@ -92,7 +94,7 @@ impl EventReader {
         let name = self.scratch.name.bytes(buf);
         let (end, start) = (name == b"Record Window End", name.starts_with(b"Iteration Start"));
         if (end || start)
-            && let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes)
+            && let Ok(ts) = self.ts(buf)
         {
             if end {
                 self.columns.window_end = Some(ts);

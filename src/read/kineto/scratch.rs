@@ -3,6 +3,7 @@
 use super::cursor::{Token, TokenKind};
 use super::gaps::GapEnd;
 use super::memory::MemoryArg;
+use hta_base::units::Ns;
 use hta_trace::args::Arg;
 use hta_trace::device_fields::DeviceField;
 
@@ -18,6 +19,9 @@ pub struct Scratch {
     pub tid: Token,
     pub ts: Token,
     pub dur: Token,
+    /// Start and duration of files that have them as integers. They count instead of `ts` and `dur`.
+    pub(super) exact_ts: Option<Ns>,
+    pub(super) exact_dur: Option<Ns>,
     pub id: Token,
     /// Arguments with columns: argument, value, position of the key's opening quote.
     pub(super) args: Vec<(Arg, Token, usize)>,

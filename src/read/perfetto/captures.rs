@@ -46,6 +46,10 @@ fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
                 if let Some(track) = packet.track {
                     tracks.describe(&TrackDescriptor::read(track).0);
                 }
+                // Device rows of torch: it puts one run into a file.
+                if packet.stage.is_some() {
+                    return None;
+                }
                 if let Some(bytes) = packet.event {
                     // Tracks are described before the events, so most files are told by their beginning.
                     if tracks.all.iter().filter(|track| track.is_run).count() < 2 {
