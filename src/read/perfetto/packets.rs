@@ -16,6 +16,14 @@ pub(super) const LONGEST: usize = 256 << 20;
 /// Largest packet at which reading goes on behind damage, bytes.
 const LONGEST_AFTER_DAMAGE: usize = 1 << 20;
 
+/// Largest packet at which it goes on once too many bytes were tried in vain.
+const SHORT_AFTER_DAMAGE: usize = 256;
+
+/// Fields that are tried behind damage per byte of the file, and those that are tried in any case. Each byte may
+/// look like the beginning of a long packet, so without a limit the work would grow with the square of the size.
+const TRIED_PER_BYTE: u64 = 8;
+const TRIED_AT_LEAST: u64 = 1 << 16;
+
 /// First byte of a packet: field 1 of the file.
 const PACKET: u8 = 0x0a;
 
@@ -46,6 +54,8 @@ pub(super) struct PacketBuffer {
     is_over: bool,
     /// Where bytes began that are no packet.
     damage: Option<u64>,
+    /// Number of fields that were tried behind damage, in the whole file.
+    tried: u64,
 }
 
 /// The head of a packet.
@@ -151,8 +161,13 @@ impl PacketBuffer {
 
     /// The file ends before the packet does: it is cut, or the length is wrong and packets are inside.
     fn cut(&mut self, head: usize) -> PacketStep {
-        let inside = self.unread().get(head..).unwrap_or_default();
-        if is_swallowing(inside) {
+        let is_swallowing = self.may_try() && {
+            let inside = self.unread().get(head..).unwrap_or_default();
+            let (is_swallowing, tried) = is_swallowing(inside);
+            self.tried += tried;
+            is_swallowing
+        };
+        if is_swallowing {
             self.damage = Some(self.offset);
             self.skip(1);
             return self.find();
@@ -184,12 +199,18 @@ impl PacketBuffer {
         PacketStep::Skipped(began)
     }
 
+    /// Whether long packets may still be tried behind damage.
+    fn may_try(&self) -> bool {
+        self.tried <= TRIED_AT_LEAST + self.offset.saturating_mul(TRIED_PER_BYTE)
+    }
+
     /// Whether a packet begins at the first unread byte; `None`: that takes more bytes.
-    fn is_packet_here(&self) -> Option<bool> {
+    fn is_packet_here(&mut self) -> Option<bool> {
+        let longest = if self.may_try() { LONGEST_AFTER_DAMAGE } else { SHORT_AFTER_DAMAGE };
         let rest = self.unread();
         let too_short = if self.is_over { Some(false) } else { None };
         let (n, length) = match head(rest) {
-            PacketHead::Whole(_, length) if length > LONGEST_AFTER_DAMAGE as u64 => return Some(false),
+            PacketHead::Whole(_, length) if length > longest as u64 => return Some(false),
             PacketHead::Whole(n, length) => (n, length as usize),
             PacketHead::Cut => return too_short,
             PacketHead::Wrong => return Some(false),
@@ -200,20 +221,38 @@ impl PacketBuffer {
             None if self.is_over => true,
             None => return None,
         };
-        Some(follows && is_packet(content))
+        let (is_packet, tried) = if follows { is_packet(content) } else { (false, 0) };
+        self.tried += tried;
+        Some(is_packet)
     }
 }
 
-/// Whether bytes are a whole packet of a trace.
-pub(super) fn is_packet(content: &[u8]) -> bool {
-    let mut message = WireMessage::new(content);
-    let is_known = message.next().is_some_and(|(number, _)| at::ALL.contains(&number));
-    is_known && message.all(|(number, _)| number != 1) && !message.is_broken()
+/// Whether bytes are a whole packet of a trace, and the number of fields that were looked at.
+pub(super) fn is_packet(content: &[u8]) -> (bool, u64) {
+    let (mut message, mut tried) = (WireMessage::new(content), 0);
+    let mut counted = message.by_ref().inspect(|_| tried += 1);
+    let is_known = counted.next().is_some_and(|(number, _)| at::ALL.contains(&number));
+    let is_packet = is_known && counted.all(|(number, _)| number != 1);
+    (is_packet && !message.is_broken(), tried)
 }
 
-/// Whether the bytes of a packet that does not end hold the packets behind it.
-fn is_swallowing(content: &[u8]) -> bool {
-    WireMessage::new(content).any(|(number, _)| number == 1)
+/// Whether the bytes of a packet that does not end hold the packets behind it, or are none, so that its length
+/// is wrong; and the number of fields that were looked at.
+fn is_swallowing(content: &[u8]) -> (bool, u64) {
+    let (mut message, mut tried) = (WireMessage::new(content), 0);
+    loop {
+        let rest = content.get(content.len() - message.left()..).unwrap_or_default();
+        match message.next() {
+            Some((1, _)) => return (true, tried),
+            Some(_) => tried += 1,
+            None => return (varint(rest).is_some_and(|(tag, _)| !is_tag(tag)), tried),
+        }
+    }
+}
+
+/// Whether a field can begin with this number.
+fn is_tag(tag: u64) -> bool {
+    tag >> 3 != 0 && matches!(tag & 7, 0 | 1 | 2 | 5)
 }
 
 #[cfg(test)]
@@ -273,6 +312,37 @@ mod tests {
         let bytes: Vec<u8> = (1..4).flat_map(packet).collect();
         assert_eq!(read(&bytes[..11], 5), (vec![1, 2], vec![8]));
         assert_eq!(read(&bytes[..9], 5), (vec![1, 2], vec![8]));
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_that_begins_within_a_number_swallows_no_packets() {
+        let mut bytes: Vec<u8> = (1..60).flat_map(packet).collect();
+        // The length takes in the first byte of the packet, whose second is no beginning of a field.
+        bytes[5] = 0x82;
+        bytes[7] = 0x07;
+        assert_eq!(read(&bytes, 16).0.len(), 58);
+    }
+
+    #[test]
+    fn the_work_behind_damage_grows_with_the_size_only() {
+        // A million bytes of which each third begins a packet of ten thousand small fields that is none.
+        let mut bytes = vec![0xff];
+        (0..300_000).for_each(|_| bytes.extend([0x0a, 0xff, 0x7f, 0x40, 0x01]));
+        bytes.extend([packet(1), packet(2)].concat());
+        let mut buffer = PacketBuffer::default();
+        buffer.room(bytes.len()).get_mut(..bytes.len()).unwrap().copy_from_slice(&bytes);
+        buffer.add(bytes.len());
+        buffer.add(0);
+        let mut found = 0;
+        loop {
+            match buffer.step() {
+                PacketStep::Packet(..) => found += 1,
+                PacketStep::Skipped(_) => {}
+                _ => break,
+            }
+        }
+        assert!(found >= 1);
+        assert!(buffer.tried < 20 * bytes.len() as u64, "{}", buffer.tried);
     }
 
     #[test]
