@@ -99,18 +99,20 @@ impl PerfettoRows {
         if packet.drops {
             self.count(Counter::PacketsDropped, at, "");
         }
+        // A converter's names are its own, and so are those of each writer of a file.
+        if packet.sequence == ADDED_SEQUENCE {
+            if packet.event.is_some() || packet.stage.is_some() {
+                self.count(Counter::ConverterRows, at, "");
+            }
+            return packet.swallowed;
+        }
+        self.take_names_of(packet.sequence);
         if packet.clears() {
             self.interned = Default::default();
         }
         if let Some(interned) = packet.interned {
             let is_whole = self.interned.read(interned);
             self.check(is_whole, at);
-        }
-        if packet.sequence == ADDED_SEQUENCE {
-            if packet.event.is_some() || packet.stage.is_some() {
-                self.count(Counter::ConverterRows, at, "");
-            }
-            return packet.swallowed;
         }
         if let Some(clocks) = packet.clocks {
             self.clock(clocks);

@@ -11,7 +11,7 @@ use hta_base::units::Ns;
 use hta_trace::args::Arg;
 use hta_trace::events::NO_LENGTH;
 use hta_trace::meta::Recorder;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of what the file does not name.
 pub(super) const UNKNOWN: &[u8] = b"[unknown]";
@@ -23,7 +23,10 @@ pub(super) const ADDED_SEQUENCE: u64 = 2001;
 pub(super) struct PerfettoRows {
     pub(super) reader: EventReader,
     pub(super) writer: Recorder,
+    /// Names of the packets' sequence that is being read, and those of the others.
     pub(super) interned: InternedData,
+    sequence: u64,
+    others: BTreeMap<u64, InternedData>,
     pub(super) tracks: Tracks,
     /// Only rows of the run whose process has this track.
     pub(super) run: Option<u64>,
@@ -49,6 +52,8 @@ impl PerfettoRows {
             reader: EventReader::new(options),
             writer,
             interned: InternedData::default(),
+            sequence: 0,
+            others: BTreeMap::new(),
             tracks: Tracks::default(),
             run,
             text: Vec::new(),
@@ -62,6 +67,19 @@ impl PerfettoRows {
 
     pub(super) fn count(&mut self, counter: Counter, at: u64, example: &str) {
         self.reader.columns.health.add(counter, 1, Some(at), example);
+    }
+
+    /// Goes on with the names of a sequence: each numbers its own.
+    pub(super) fn take_names_of(&mut self, sequence: u64) {
+        if self.sequence == sequence {
+            return;
+        }
+        let next = self.others.remove(&sequence).unwrap_or_default();
+        let last = std::mem::replace(&mut self.interned, next);
+        let last_sequence = std::mem::replace(&mut self.sequence, sequence);
+        if last.held() > 0 {
+            self.others.insert(last_sequence, last);
+        }
     }
 
     /// Counts a message that breaks off.
@@ -146,7 +164,9 @@ impl PerfettoRows {
 
     /// Memory besides the columns, bytes.
     pub(super) fn held(&self) -> u64 {
-        self.pairing.held() + self.interned.held()
+        const ENTRY: u64 = 512;
+        let of_others = self.others.values().map(|names| names.held() + ENTRY).sum::<u64>();
+        self.pairing.held() + self.interned.held() + of_others
     }
 
     /// Ends the slices that have no end. `is_cut`: the file ends early.
