@@ -1,20 +1,22 @@
 //! Who wrote a file, told by the fields and the categories of its first packets: torch, a converter of its
 //! JSON, or a program whose traces are not read.
 
-use super::fields::{event, packet as at};
+use super::fields::{event, packet as at, stage};
 use super::interned::InternedData;
-use super::packets::{PacketBuffer, PacketStep};
+use super::packet::TracePacket;
+use super::packets::{PacketBuffer, PacketStep, is_packet};
+use super::rows::ADDED_SEQUENCE;
+use super::tracks::{TrackDescriptor, TrackKind, Tracks};
 use super::wire::{WireMessage, WireValue, integers, varint};
 use crate::error::ReadError;
 use crate::input::Input;
 use crate::opening::open_any;
 use crate::source::SourceError;
-use hta_trace::category::{Class, classify};
 use hta_trace::meta::Recorder;
 use hta_trace::recorders::{
     OtherRecorder, PERFETTO_CHROME, PERFETTO_COMPRESSED, PERFETTO_GRAPHICS, PERFETTO_PROFILE, PERFETTO_SYSTEM,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of packets that are looked at, and of bytes; each packet as a whole.
 const PACKETS: u64 = 64;
@@ -26,14 +28,50 @@ const NAMED: usize = 5;
 /// The kind of device rows of torch that others do not have.
 const KERNEL: &[u8] = b"Kernel";
 
+/// Categories that only torch writes. Others have `kernel`, `runtime`, `python` or `overhead`, too.
+const OF_TORCH: [&[u8]; 9] = [
+    b"cpu_op",
+    b"user_annotation",
+    b"cuda_runtime",
+    b"cuda_driver",
+    b"gpu_memcpy",
+    b"gpu_memset",
+    b"gpu_user_annotation",
+    b"python_function",
+    b"cuda_sync",
+];
+
+/// Categories that are torch's beside streams of a device.
+const ON_STREAMS: [&[u8]; 3] = [b"kernel", b"overhead", b"Trace"];
+
+/// Texts of device rows that drivers do not write.
+const EXTRAS_OF_TORCH: [&[u8]; 2] = [b"stream id", b"context id"];
+
+/// Fields of packets beside what they hold: time, writer, names, flags. A packet holds one thing at most.
+const BESIDE: [u32; 13] = [3, 8, 10, 12, 13, 41, 42, 58, 59, 79, 87, 98, 99];
+
+/// Fields of converted traces.
+const OF_CONVERTED: [u32; 5] = [at::TIMESTAMP, at::SEQUENCE, at::TRACK_EVENT, at::DROPPED, at::TRACK];
+
+/// One packet of so many may have other fields: it is damaged.
+const MOST_FOREIGN: u64 = 16;
+
 /// What was seen in the first packets.
 #[derive(Default)]
 pub(super) struct FirstPackets {
+    /// Fields of undamaged packets.
     fields: BTreeSet<u32>,
-    interned: InternedData,
+    interned: BTreeMap<u64, InternedData>,
+    tracks: Tracks,
     /// Categories that stand at events, in the order of the file.
     categories: Vec<Vec<u8>>,
-    category_ids: BTreeSet<u64>,
+    /// Numbers of categories and of kinds of device rows that were used: the packet's writer and place.
+    category_ids: BTreeMap<(u64, u64), u64>,
+    stage_ids: BTreeMap<(u64, u64), u64>,
+    has_extras: bool,
+    /// Packets with fields that converted traces do not have.
+    foreign: u64,
+    is_damaged: bool,
     packets: u64,
     events: u64,
 }
@@ -49,8 +87,11 @@ impl FirstPackets {
         let (mut seen, mut buffer) = (Self::default(), PacketBuffer::default());
         loop {
             match buffer.step() {
-                PacketStep::Packet(range, _) => seen.look_at(buffer.get(range)),
-                PacketStep::Skipped(_) => {}
+                PacketStep::Packet(range, at) => {
+                    let swallowed = seen.look_at(buffer.get(range), at);
+                    buffer.go_back(swallowed);
+                }
+                PacketStep::Skipped(_) => seen.is_damaged = true,
                 PacketStep::NeedMore => match source.read(buffer.room(BLOCK)) {
                     Ok(n) => buffer.add(n),
                     Err(SourceError::Cut { .. }) => buffer.add(0),
@@ -59,33 +100,81 @@ impl FirstPackets {
                 PacketStep::Cut(_) | PacketStep::TooLong(..) | PacketStep::End => break,
             }
             // Tracks are described before the first event, and there may be many.
-            if seen.packets >= PACKETS && seen.events > 0 || buffer.offset() >= BYTES {
+            if seen.packets >= PACKETS && seen.events >= PACKETS || buffer.offset() >= BYTES {
                 break;
             }
         }
         Ok(seen)
     }
 
-    fn look_at(&mut self, packet: &[u8]) {
+    /// Looks at a packet. Returns the number of bytes at its end that are packets of their own.
+    fn look_at(&mut self, bytes: &[u8], at: u64) -> usize {
+        let (packet, mut fields) = (TracePacket::read(bytes), BTreeSet::new());
+        let mut swallowed = 0;
+        let mut message = WireMessage::new(bytes);
+        loop {
+            let left = message.left();
+            let Some((number, value)) = message.next() else { break };
+            if number == 1 && value.bytes().is_some_and(|inner| is_packet(inner).0) {
+                swallowed = left;
+                break;
+            }
+            fields.insert(number);
+        }
+        if packet.sequence == ADDED_SEQUENCE {
+            return swallowed;
+        }
         self.packets += 1;
-        for (number, value) in WireMessage::new(packet) {
-            self.fields.insert(number);
-            self.events += u64::from(![at::TIMESTAMP, at::SEQUENCE, at::FLAGS, at::TRACK].contains(&number));
+        let kinds = fields.iter().filter(|number| !BESIDE.contains(number)).count();
+        if message.is_broken() || swallowed > 0 || kinds > 1 {
+            self.is_damaged = true;
+        } else {
+            self.events += u64::from(kinds > 0 && packet.track.is_none() || packet.interned.is_some());
+            self.foreign += u64::from(fields.iter().any(|number| !OF_CONVERTED.contains(number)));
+            self.fields.extend(fields);
+        }
+        let sequence = packet.sequence;
+        if let Some(names) = packet.interned {
+            self.interned.entry(sequence).or_default().read(names);
+        }
+        if let Some(track) = packet.track {
+            self.tracks.describe(&TrackDescriptor::read(track).0);
+        }
+        if let Some(event) = packet.event {
+            self.look_at_event(event, sequence, at);
+        }
+        if let Some(stage) = packet.stage {
+            self.look_at_stage(stage, sequence, at);
+        }
+        swallowed
+    }
+
+    fn look_at_event(&mut self, bytes: &[u8], sequence: u64, at: u64) {
+        for (number, value) in WireMessage::new(bytes) {
             match (number, value.bytes()) {
-                (at::INTERNED, Some(bytes)) => {
-                    self.interned.read(bytes);
+                (event::CATEGORY, Some(category)) => self.categories.push(category.to_vec()),
+                (event::CATEGORY_IDS, _) => {
+                    for id in integers(value) {
+                        self.category_ids.entry((sequence, id)).or_insert(at);
+                    }
                 }
-                (at::TRACK_EVENT, Some(bytes)) => self.look_at_event(bytes),
                 _ => {}
             }
         }
     }
 
-    fn look_at_event(&mut self, bytes: &[u8]) {
+    fn look_at_stage(&mut self, bytes: &[u8], sequence: u64, at: u64) {
         for (number, value) in WireMessage::new(bytes) {
             match (number, value.bytes()) {
-                (event::CATEGORY, Some(category)) => self.categories.push(category.to_vec()),
-                (event::CATEGORY_IDS, _) => self.category_ids.extend(integers(value)),
+                (stage::STAGE, None) => {
+                    let id = value.number().unwrap_or(0);
+                    self.stage_ids.entry((sequence, id)).or_insert(at);
+                }
+                (stage::EXTRA, Some(extra)) => {
+                    let mut texts = WireMessage::new(extra)
+                        .filter_map(|(number, value)| value.bytes().filter(|_| number == 1));
+                    self.has_extras |= texts.any(|text| EXTRAS_OF_TORCH.contains(&text));
+                }
                 _ => {}
             }
         }
@@ -94,44 +183,87 @@ impl FirstPackets {
     /// Who wrote the file.
     ///
     /// # Errors
-    /// When it is no trace of torch.
+    /// When it is no trace of torch, or one without the names of its rows.
     fn writer(&self, input: &Input) -> Result<Recorder, ReadError> {
-        let has = |number: u32| self.fields.contains(&number);
         let refused = |OtherRecorder { what, hint }: OtherRecorder| {
             Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true })
         };
-        let has_kernels = self.interned.specifications.iter().any(|name| name == KERNEL);
-        if has_kernels || self.interned.categories.iter().any(is_torch) {
-            return Ok(Recorder::Cuspy);
+        let names = || self.interned.values();
+        let has_kernels = names().any(|names| names.specifications.iter().any(|name| name == KERNEL));
+        let is_native = names().any(|names| names.categories.iter().any(|name| OF_TORCH.contains(&name)));
+        let of_torch = |category: &Vec<u8>| OF_TORCH.contains(&category.as_slice());
+        let is_converted = self.categories.iter().any(of_torch) || self.is_on_streams();
+        // A wrong length gives fields that the file does not have.
+        let is_known = has_kernels || self.is_damaged && (is_native || self.has_extras || is_converted);
+        if let Some(other) = self.other().filter(|_| !is_known) {
+            return refused(other);
         }
-        if has(at::COMPRESSED) {
-            return refused(PERFETTO_COMPRESSED);
+        if has_kernels || is_native || self.has_extras {
+            return self.check_names(input).map(|()| Recorder::Cuspy);
         }
-        if [1, 2, 7].into_iter().any(has) || has(33) && has(45) {
-            return refused(PERFETTO_SYSTEM);
-        }
-        if [51, 5, 48].into_iter().any(has) {
-            return refused(PERFETTO_CHROME);
-        }
-        if [37, 56, 66, 74].into_iter().any(has) {
-            return refused(PERFETTO_PROFILE);
-        }
-        if has(at::RENDER_STAGE) {
+        if self.fields.contains(&at::RENDER_STAGE) {
             return refused(PERFETTO_GRAPHICS);
         }
-        if self.categories.iter().any(|category| is_torch(category)) {
+        let is_plain = self.foreign * MOST_FOREIGN <= self.packets;
+        // Tracks without events, or less: that nothing is in it is told when it is read.
+        if is_converted && is_plain || !self.fields.contains(&at::TRACK_EVENT) {
             return Ok(Recorder::Converted);
         }
-        if !has(at::TRACK_EVENT) {
-            // Tracks without events, or less: that nothing is in it is told when it is read.
-            return Ok(Recorder::Converted);
-        }
+        self.check_names(input)?;
         Err(ReadError::OtherEvents { file: input.shown.clone(), categories: self.named() })
+    }
+
+    /// Which other program wrote the file, by the fields of its packets.
+    fn other(&self) -> Option<OtherRecorder> {
+        let has = |number: u32| self.fields.contains(&number);
+        if has(at::COMPRESSED) {
+            return Some(PERFETTO_COMPRESSED);
+        }
+        if [1, 2, 7].into_iter().any(has) || has(33) && has(45) {
+            return Some(PERFETTO_SYSTEM);
+        }
+        if [51, 5, 48].into_iter().any(has) {
+            return Some(PERFETTO_CHROME);
+        }
+        [37, 56, 66, 74].into_iter().any(has).then_some(PERFETTO_PROFILE)
+    }
+
+    /// Whether there are both streams of a device and categories that are torch's beside them.
+    fn is_on_streams(&self) -> bool {
+        let of_torch = |category: &Vec<u8>| ON_STREAMS.contains(&category.as_slice());
+        self.categories.iter().any(of_torch)
+            && self.tracks.all.iter().any(|track| track.kind == TrackKind::Stream)
+    }
+
+    /// Checks that most numbers of names that events use have names.
+    ///
+    /// # Errors
+    /// When they have not: their packet is missing or damaged, and nothing can be said of the events.
+    fn check_names(&self, input: &Input) -> Result<(), ReadError> {
+        let names = |sequence: &u64| self.interned.get(sequence);
+        let categories = self.category_ids.iter().map(|((sequence, id), at)| {
+            (names(sequence).is_some_and(|names| names.categories.get(*id).is_some()), at)
+        });
+        let stages = self.stage_ids.iter().map(|((sequence, id), at)| {
+            (names(sequence).is_some_and(|names| names.specifications.get(*id).is_some()), at)
+        });
+        let used: Vec<(bool, &u64)> = categories.chain(stages).collect();
+        let missing = used.iter().filter(|(is_named, _)| !is_named);
+        let Some(first) = missing.clone().map(|(_, at)| *at).min() else { return Ok(()) };
+        if missing.count() * 2 <= used.len() {
+            return Ok(());
+        }
+        let reason = format!(
+            "the packet of names is missing or damaged: the packet at byte {first} has a category of which only \
+             the number is there"
+        );
+        Err(ReadError::Damaged { file: input.shown.clone(), reason })
     }
 
     /// The first categories, in words.
     fn named(&self) -> String {
-        let by_id = self.category_ids.iter().filter_map(|id| self.interned.categories.get(*id));
+        let by_id = self.category_ids.keys();
+        let by_id = by_id.filter_map(|(sequence, id)| self.interned.get(sequence)?.categories.get(*id));
         let mut named: Vec<String> = Vec::new();
         for category in self.categories.iter().map(Vec::as_slice).chain(by_id) {
             let category = format!("`{}`", String::from_utf8_lossy(category));
@@ -150,11 +282,6 @@ impl FirstPackets {
 /// Bytes that are read at once.
 const BLOCK: usize = 64 << 10;
 
-/// Whether this is a category of torch.
-fn is_torch(category: &[u8]) -> bool {
-    std::str::from_utf8(category).is_ok_and(|category| classify(category).0 != Class::Unknown)
-}
-
 /// Who wrote a file.
 ///
 /// # Errors
@@ -172,6 +299,11 @@ pub(super) fn is_of_packets(start: &[u8]) -> bool {
     let is_text = |b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | b' '..=b'~');
     if start.iter().take(64).all(is_text) {
         return false;
+    }
+    // Empty packets hold nothing, and say nothing.
+    let mut start = start;
+    while let Some(rest) = start.strip_prefix(&[0x0a, 0]).filter(|rest| !rest.is_empty()) {
+        start = rest;
     }
     let Some((0x0a, rest)) = start.split_first() else { return false };
     let Some((length, n)) = varint(rest) else { return false };

@@ -148,6 +148,94 @@ fn traces_of_other_programs_are_refused_by_name() {
     }
 }
 
+/// What is said of a file.
+fn said_of(packets: &[ProtoMessage]) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("other.pftrace");
+    write(&path, &perfetto_file(packets));
+    let run = hta(&["kernels"], &[&path]);
+    let said = [run.stdout, run.stderr].concat();
+    String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn categories_that_others_have_too_make_no_trace_of_torch() {
+    let event = |category: &str, track: i64| {
+        let begin = ProtoMessage::new().int(9, 1).int(11, track).text(22, category).text(23, "work");
+        ProtoMessage::new().int(8, 5).int(10, 1001).message(11, &begin)
+    };
+    let track =
+        |name: &str| ProtoMessage::new().message(60, &ProtoMessage::new().int(1, 7).text(2, name).int(5, 1));
+    let process = ProtoMessage::new().int(1, 1).message(3, &ProtoMessage::new().int(1, 1).text(6, "python"));
+    let process = ProtoMessage::new().message(60, &process);
+    for category in ["kernel", "runtime", "python", "trace", "Trace", "operator", "memset", "overhead"] {
+        let said = said_of(&[process.clone(), track("worker"), event(category, 7)]);
+        assert!(said.contains("TrackEvents of another program"), "{category}: {said}");
+    }
+    // On streams as a converter names them, kernels alone are torch's.
+    let said = said_of(&[process.clone(), track("stream 7"), event("kernel", 7), event("kernel", 7)]);
+    assert!(!said.contains("another program"), "{said}");
+    // Fields of another program come before the categories.
+    let names = ProtoMessage::new().message(1, &ProtoMessage::new().int(1, 1).text(2, "cuda_runtime"));
+    let said = said_of(&[packet(1, &ProtoMessage::new()), packet(12, &names), event("cpu_op", 7)]);
+    assert!(said.contains("a Perfetto trace of Android or Linux"), "{said}");
+}
+
+#[test]
+fn damaged_traces_of_torch_are_not_called_those_of_others() {
+    let whole = job().to_packets();
+    let is_names = |packet: &ProtoMessage| packet.0.windows(8).any(|w| w == b"aten::mm");
+    // The packet of names is missing.
+    let without: Vec<ProtoMessage> = whole.iter().filter(|packet| !is_names(packet)).cloned().collect();
+    let said = said_of(&without);
+    assert!(said.contains("the packet of names is missing or damaged: the packet at byte"), "{said}");
+    // A bit of the name of a stage is wrong.
+    let mut wrong = whole.clone();
+    let names = wrong.iter_mut().find(|packet| is_names(packet)).expect("the names");
+    let at = names.0.windows(6).position(|w| w == b"Kernel").expect("the stage");
+    names.0[at] ^= 1;
+    let said = said_of(&wrong);
+    assert!(!said.contains("found"), "{said}");
+    // Wrong lengths of the first packets.
+    for packets in [job().to_packets(), job().to_converted_packets()] {
+        let bytes = perfetto_file(&packets);
+        let mut starts = vec![0];
+        for packet in packets.iter().take(6) {
+            starts.push(starts.last().unwrap_or(&0) + packet.0.len() + 2);
+        }
+        for start in starts.into_iter().skip(1).take(5).filter(|start| bytes[start + 1] < 0x80) {
+            for length in [1, 5, 60, 100] {
+                let mut damaged = bytes.clone();
+                damaged[start + 1] = length;
+                if let Err(error) = read_bytes(&damaged) {
+                    assert!(!error.is_other_format(), "{start} {length}: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_sequence_has_names_of_its_own() {
+    let whole = rows(&loaded(&job().to_packets()));
+    for (sequence, flags) in [(2001, 1), (2001, 0), (7, 1)] {
+        let entry = |text: &str| ProtoMessage::new().int(1, 1).text(2, text);
+        let names = ProtoMessage::new().message(1, &entry("other")).message(2, &entry("other"));
+        let other = ProtoMessage::new().int(10, sequence).int(13, flags).message(12, &names);
+        let mut packets = job().to_packets();
+        let at = packets.iter().rposition(|packet| packet.0.windows(8).any(|w| w == b"aten::mm"));
+        packets.insert(at.expect("the names") + 1, other);
+        assert_eq!(rows(&loaded(&packets)), whole, "{sequence}");
+    }
+}
+
+#[test]
+fn empty_packets_at_the_beginning_hide_nothing() {
+    let bytes = [vec![0x0a, 0, 0x0a, 0], perfetto_file(&job().to_packets())].concat();
+    let read = read_bytes(&bytes).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(rows(&read), rows(&loaded(&job().to_packets())));
+}
+
 #[test]
 fn a_file_that_is_cut_keeps_its_whole_packets() {
     let bytes = perfetto_file(&job().to_packets());
