@@ -3,7 +3,7 @@
 use crate::coordinates::{folder_names, ranks_from_names};
 use crate::error::SetError;
 use crate::files::{Fault, Location};
-use crate::input::{Input, PartKey, ProcessPart, base_name};
+use crate::input::{Input, PartKey, ProcessPart, base_name, is_packets_name};
 use crate::kineto::merged::rows;
 use crate::load::{is_dump_file, parts, peek};
 use crate::roles::{RolePattern, role_of, set_roles};
@@ -184,7 +184,10 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
 fn leave_out_twins(mut inputs: Vec<Input>) -> Vec<Input> {
     let stem = |input: &Input| (input.path.parent().map(Path::to_path_buf), base_name(&input.path));
     let of_json = |input: &&Input| is_json(&input.path) && !is_packets_name(&input.path);
-    let known: BTreeSet<_> = inputs.iter().filter(of_json).map(stem).collect();
+    let of_packets: BTreeSet<_> = inputs.iter().filter(|i| is_packets_name(&i.path)).map(stem).collect();
+    // Other JSON may have the name, too: the settings of a run, its losses.
+    let is_trace = |input: &&Input| of_packets.contains(&stem(input)) && peek(input).is_ok();
+    let known: BTreeSet<_> = inputs.iter().filter(of_json).filter(is_trace).map(stem).collect();
     let is_twin = |input: &Input| is_packets_name(&input.path) && known.contains(&stem(input));
     for input in inputs.iter_mut().filter(|input| is_twin(input)) {
         let process = Some(ProcessPart { key: PartKey::TwinOfJson, index: 0, count: 1, rows: None });
@@ -241,12 +244,6 @@ fn is_trace_name(name: &str) -> bool {
 /// The fault of a store inside an error of reading.
 fn of_store(error: io::Error) -> Fault {
     Fault::of(&error).cloned().unwrap_or_else(|| Fault::new(error.kind(), error.to_string(), None))
-}
-
-/// Whether a file is named as a Perfetto trace.
-fn is_packets_name(path: &Path) -> bool {
-    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-    [".pftrace", ".perfetto-trace"].iter().any(|ending| name.contains(ending))
 }
 
 fn is_json(path: &Path) -> bool {

@@ -45,6 +45,9 @@ pub struct FileHead {
     pub recorder: Recorder,
 }
 
+/// Name of the format of Perfetto traces.
+pub(crate) const PERFETTO: &str = "Perfetto";
+
 /// What was seen of a file when it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenFile {
@@ -139,6 +142,11 @@ impl Input {
         self.seen.is_some_and(|seen| seen.head.recorder == Recorder::Converted)
     }
 
+    /// Whether it was seen to be torch's own Perfetto trace, in which the rank is not recorded.
+    pub fn is_own_packets(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.format == PERFETTO && seen.head.recorder == Recorder::Cuspy)
+    }
+
     /// Whether the name marks the file as the trace of a rank.
     pub fn has_trace_name(&self) -> bool {
         has_trace_name(&self.path)
@@ -152,13 +160,15 @@ pub(crate) fn has_trace_name(path: &Path) -> bool {
     let packed =
         [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
     packed.ends_with(".trace.json")
-        || is_packets(packed)
+        || is_packets_name(path)
         || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
 }
 
-/// Whether a name, in lower case and without the ending of its packing, is that of a Perfetto trace.
-fn is_packets(name: &str) -> bool {
-    name.ends_with(".pftrace") || name.ends_with(".perfetto-trace")
+/// Whether a file is named as a Perfetto trace.
+pub fn is_packets_name(path: &Path) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let is_packets = [".pftrace", ".perfetto-trace"].iter().any(|ending| name.contains(ending));
+    is_packets && !name.contains(".json")
 }
 
 static RANK_FILE: LazyLock<Option<Regex>> =

@@ -27,9 +27,11 @@ use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, TableSpec, Text};
 use hta_base::wording::names::clip;
+use hta_read::input::is_packets_name;
 use hta_trace::meta::{RankSource, Recorder};
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::step::{StepRule, Steps};
+use std::path::Path;
 
 table! {
     /// One row per rank.
@@ -173,8 +175,10 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
     let batches = partials.iter().filter_map(|p| p.table(Recordings::SPEC));
     let origins: Vec<FileOrigin> = batches.flat_map(Recordings::rows).map(FileOrigin::from).collect();
     let are_converted = of.iter().all(|r| r.recorder == Recorder::Converted.key());
+    let are_packets = of.iter().all(|r| is_packets_name(Path::new(r.file)));
     let (who, needed) = match captures(&origins).is_empty() {
         true if are_converted => ("converted traces, which have no clock in common", "capture"),
+        true if are_packets => ("Perfetto traces, of which not every name gives a rank", "capture"),
         true => ("of several engines of one server", "engine"),
         false => ("captures that a process wrote one after the other", "capture"),
     };

@@ -27,7 +27,7 @@ mod tracks;
 mod wire;
 
 use super::format::{FileHead, FileStart, TraceFormat};
-use super::input::{Input, PartKey};
+use super::input::{Input, PERFETTO, PartKey};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 
@@ -36,7 +36,7 @@ pub(crate) struct Perfetto;
 
 impl TraceFormat for Perfetto {
     fn name(&self) -> &'static str {
-        "Perfetto"
+        PERFETTO
     }
 
     fn sniff(&self, head: &[u8]) -> bool {

@@ -198,9 +198,17 @@ impl RankClaims {
     }
 }
 
-/// Whether the files are captures that have no clock in common: several that another program has converted.
+/// Whether the files are captures that are not known to be ranks of one job: several that another program has
+/// converted, which have no clock in common, or several Perfetto traces of torch of which a name gives no rank.
 pub(crate) fn are_apart(inputs: &[Input]) -> bool {
-    inputs.iter().filter(|input| input.is_converted()).count() > 1 && inputs.iter().all(Input::is_converted)
+    let of_no_rank = || {
+        let ranks = assign_ranks(inputs, &vec![None; inputs.len()]);
+        let is_unnamed = ranks.iter().any(|(_, source)| *source == RankSource::Position);
+        is_unnamed && inputs.iter().any(|input| role_of(input).is_none())
+    };
+    inputs.len() > 1
+        && (inputs.iter().all(Input::is_converted)
+            || inputs.iter().all(Input::is_own_packets) && of_no_rank())
 }
 
 /// Keeps the selected ranks (all if `ranks` is empty).
