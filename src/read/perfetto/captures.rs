@@ -1,5 +1,5 @@
-//! Files in which `transformer_nuggets merge-traces` has put several runs: each is a process with threads and
-//! streams of its own. They are captures that have no clock in common, and their correlations repeat, so each
+//! Files in which `transformer_nuggets merge-traces` has put several runs: each is a process with streams, and
+//! threads or a name of its own. They are captures that have no clock in common, and their correlations repeat, so each
 //! becomes an input of its own.
 
 use super::fields::event;
@@ -52,7 +52,7 @@ fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
                 }
                 if let Some(bytes) = packet.event {
                     // Tracks are described before the events, so most files are told by their beginning.
-                    if tracks.all.iter().filter(|track| track.is_run).count() < 2 {
+                    if (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1).is_none() {
                         return None;
                     }
                     note(bytes, &mut tracks, &mut with_work);
@@ -92,7 +92,7 @@ fn note(bytes: &[u8], tracks: &mut Tracks, with_work: &mut BTreeSet<usize>) {
     }
     if is_work
         && let Some(run) = tracks.find(track).and_then(|at| tracks.all.get(at)).map(|track| track.process)
-        && tracks.all.get(run).is_some_and(|run| run.is_run)
+        && tracks.is_run(run)
     {
         with_work.insert(run);
     }

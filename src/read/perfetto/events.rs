@@ -179,7 +179,8 @@ impl PerfettoRows {
     fn device(&mut self, event: &TrackEvent, track: Option<usize>) -> Option<i64> {
         let track = self.tracks.all.get(track?).filter(|track| track.kind == TrackKind::Stream)?;
         let run = track.process;
-        let run = self.tracks.all.get_mut(run).filter(|run| run.is_run)?;
+        let run = Some(run).filter(|run| self.tracks.is_run(*run))?;
+        let run = self.tracks.all.get_mut(run)?;
         run.device = event.device.or(run.device);
         Some(run.device.unwrap_or(0))
     }

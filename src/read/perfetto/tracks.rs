@@ -88,8 +88,6 @@ pub(super) struct Track {
     pub(super) name: Vec<u8>,
     /// Index of the process; its own of a process.
     pub(super) process: usize,
-    /// Of a process: whether it has both threads and streams, as a run that a converter has merged.
-    pub(super) is_run: bool,
     has_threads: bool,
     has_streams: bool,
     /// Of a run: the device whose rows came last.
@@ -101,6 +99,8 @@ pub(super) struct Track {
 pub(super) struct Tracks {
     pub(super) all: Vec<Track>,
     by_uuid: HashMap<u64, usize>,
+    /// Number of processes of each name.
+    process_names: HashMap<Vec<u8>, usize>,
     last: (u64, usize),
 }
 
@@ -118,16 +118,36 @@ impl Tracks {
         if let Some(run) = self.all.get_mut(process).filter(|_| process != at) {
             run.has_threads |= track.kind == TrackKind::Thread;
             run.has_streams |= track.kind == TrackKind::Stream;
-            run.is_run = run.has_threads && run.has_streams;
+        }
+        if track.kind == TrackKind::Process {
+            *self.process_names.entry(track.name.clone()).or_default() += 1;
         }
         match self.all.get_mut(at) {
-            Some(old) if known => *old = Track { is_run: old.is_run, device: old.device, ..track },
+            Some(old) if known => {
+                if old.kind == TrackKind::Process
+                    && let Some(count) = self.process_names.get_mut(&old.name)
+                {
+                    *count -= 1;
+                }
+                let Track { has_threads, has_streams, device, .. } = *old;
+                *old = Track { has_threads, has_streams, device, ..track };
+            }
             _ => {
                 self.by_uuid.insert(uuid, at);
                 self.all.push(track);
             }
         }
         at
+    }
+
+    /// Whether a track is the process of a run that a converter has merged: it has streams, and threads or a name
+    /// of its own. The process of a device is named after the program, or after the device.
+    pub(super) fn is_run(&self, at: usize) -> bool {
+        self.all.get(at).is_some_and(|track| {
+            let is_named = !track.name.is_empty() && !track.name.starts_with(b"GPU ");
+            let is_alone = || self.process_names.get(&track.name) == Some(&1);
+            track.has_streams && (track.has_threads || is_named && is_alone())
+        })
     }
 
     fn track(&self, descriptor: &TrackDescriptor, process: usize, at: usize) -> Track {
@@ -164,8 +184,8 @@ impl Tracks {
             }
         };
         let name = name.to_vec();
-        let (is_run, has_threads, has_streams) = (false, false, false);
-        Track { uuid, kind, pid, tid, name, process, is_run, has_threads, has_streams, device: None }
+        let (has_threads, has_streams) = (false, false);
+        Track { uuid, kind, pid, tid, name, process, has_threads, has_streams, device: None }
     }
 
     /// The index of a track; `None` if the file does not describe it.

@@ -414,3 +414,49 @@ fn beside_json_of_the_same_name_the_json_is_read() {
     let said = String::from_utf8_lossy(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("1 name") && said.contains("2 ranks") && !said.contains("beside"), "{said}");
 }
+
+#[test]
+fn a_run_without_threads_is_a_capture_of_its_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("runs.pftrace");
+    let is_thread = |packet: &ProtoMessage| {
+        let thread = ProtoMessage::new().int(1, 20).text(2, "thread 4711 (python)").int(5, 2);
+        *packet == ProtoMessage::new().int(8, 0).message(60, &thread)
+    };
+    let packets: Vec<ProtoMessage> = merged().into_iter().filter(|packet| !is_thread(packet)).collect();
+    assert_eq!(packets.len() + 1, merged().len());
+    write(&path, &perfetto_file(&packets));
+    let inputs = discover(&[path.as_path()]).expect("the file is there");
+    assert_eq!(inputs.len(), 2);
+    // A device of a program that has a process of its own is none.
+    let path = folder.path().join("one.pftrace");
+    write(&path, &perfetto_file(&job().to_converted_packets()));
+    assert_eq!(discover(&[path.as_path()]).expect("the file is there").len(), 1);
+}
+
+#[test]
+fn json_that_is_no_trace_hides_no_trace_of_its_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write(&folder.path().join("run.json"), b"{\"lr\": 0.1}");
+    write(&folder.path().join("run.pftrace"), &perfetto_file(&job().to_packets()));
+    let run = hta(&["kernels"], &[folder.path()]);
+    let said = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
+    assert!(said.contains("gemm") && run.status.code() == Some(0), "{said}");
+}
+
+#[test]
+fn own_traces_whose_names_give_no_rank_are_processes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = |names: [&str; 2]| {
+        for name in names {
+            write(&folder.path().join(name), &perfetto_file(&job().to_packets()));
+        }
+        let paths = names.map(|name| folder.path().join(name));
+        let run = hta(&["inputs"], &[paths[0].as_path(), paths[1].as_path()]);
+        String::from_utf8_lossy(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let apart = said(["foo.pftrace", "bar.pftrace"]);
+    assert!(apart.contains("0 process") && apart.contains("1 process"), "{apart}");
+    let job = said(["rank_0.pftrace", "rank_1.pftrace"]);
+    assert!(job.contains("0 name") && job.contains("1 name"), "{job}");
+}
