@@ -25,7 +25,7 @@ use hta_trace::strings::StrId;
 use serde_json::Value;
 
 /// Smallest thread id of rows that Cuspy draws on a lane of their own in place of their stream.
-const FIRST_LANE: i64 = 100_000;
+pub(crate) const FIRST_LANE: i64 = 100_000;
 
 /// Smallest id of flows between nodes of a graph; those below connect a call with what it launched.
 const FIRST_EDGE: u64 = 1 << 40;

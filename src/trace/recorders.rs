@@ -12,7 +12,7 @@ pub struct OtherRecorder {
 pub const PERFETTO_HINT: &str = "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
 
 macro_rules! recorders {
-    ($($id:ident, $what:literal, $hint:literal;)+) => {
+    ($($id:ident, $what:literal, $hint:expr;)+) => {
         $(pub const $id: OtherRecorder = OtherRecorder { what: $what, hint: $hint };)+
 
         const ALL: &[OtherRecorder] = &[$($id),+];
@@ -58,13 +58,13 @@ recorders! {
     PERFETTO_COMPRESSED, "a Perfetto trace whose packets are compressed inside",
         "unpack them: traceconv decompress_packets FILE OUT";
     PERFETTO_SYSTEM, "a Perfetto trace of Android or Linux",
-        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+        PERFETTO_HINT;
     PERFETTO_CHROME, "a Perfetto trace of Chrome",
-        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+        PERFETTO_HINT;
     PERFETTO_PROFILE, "a heap or CPU profile of Perfetto",
-        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+        PERFETTO_HINT;
     PERFETTO_GRAPHICS, "GPU render stages of a graphics driver",
-        "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+        PERFETTO_HINT;
     SNAPSHOT_DATABASE, "a memory snapshot of torch.cuda.memory as an SQLite database",
         "give the pickle that torch.cuda.memory._dump_snapshot wrote: hta memory FILE.pickle";
     MEMORY_DUMP, "a memory snapshot or timeline, or another Python pickle",

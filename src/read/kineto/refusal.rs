@@ -40,8 +40,8 @@ pub(super) fn foreign_magic(head: &[u8]) -> Option<KinetoRefusal> {
         [b'P', b'A', b'R', b'1', ..] => ("a Parquet file", EXPORT_HINT),
         [0x0a, ..] if head.get(1..64.min(head.len())).is_some_and(|b| b.iter().any(|x| *x < 9)) => (
             "a protobuf file, neither JSON nor a Perfetto trace with whole packets",
-            "if it is a Perfetto trace of torch.profiler (.pftrace), its beginning is damaged: copy or record it \
-             again",
+            "if it is a Perfetto trace of torch.profiler (.pftrace), its beginning is damaged: copy or record \
+             it again",
         ),
         _ if head.get(257..262) == Some(b"ustar") => {
             ("a tar archive", "unpack it and give the traces inside")

@@ -1,6 +1,6 @@
-//! Files in which `transformer_nuggets merge-traces` has put several runs: each is a process with streams, and
-//! threads or a name of its own. They are captures that have no clock in common, and their correlations repeat, so each
-//! becomes an input of its own.
+//! Files in which `transformer_nuggets merge-traces` has put several runs: each is a process with streams,
+//! and threads or a name of its own. They are captures that have no clock in common, and their correlations
+//! repeat, so each becomes an input of its own.
 
 use super::fields::event;
 use super::packet::TracePacket;

@@ -19,8 +19,9 @@ const LONGEST_AFTER_DAMAGE: usize = 1 << 20;
 /// Largest packet at which it goes on once too many bytes were tried in vain.
 const SHORT_AFTER_DAMAGE: usize = 256;
 
-/// Fields that are tried behind damage per byte of the file, and those that are tried in any case. Each byte may
-/// look like the beginning of a long packet, so without a limit the work would grow with the square of the size.
+/// Fields that are tried behind damage per byte of the file, and those that are tried in any case. Each byte
+/// may look like the beginning of a long packet: without a limit the work would grow with the square of the
+/// size.
 const TRIED_PER_BYTE: u64 = 8;
 const TRIED_AT_LEAST: u64 = 1 << 16;
 
@@ -236,8 +237,8 @@ pub(super) fn is_packet(content: &[u8]) -> (bool, u64) {
     (is_packet && !message.is_broken(), tried)
 }
 
-/// Whether the bytes of a packet that does not end hold the packets behind it, or are none, so that its length
-/// is wrong; and the number of fields that were looked at.
+/// Whether the bytes of a packet that does not end hold the packets behind it, or are none, so that its
+/// length is wrong; and the number of fields that were looked at.
 fn is_swallowing(content: &[u8]) -> (bool, u64) {
     let (mut message, mut tried) = (WireMessage::new(content), 0);
     loop {

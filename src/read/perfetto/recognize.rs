@@ -254,8 +254,8 @@ impl FirstPackets {
             return Ok(());
         }
         let reason = format!(
-            "the packet of names is missing or damaged: the packet at byte {first} has a category of which only \
-             the number is there"
+            "the packet of names is missing or damaged: the packet at byte {first} has a category of which \
+             only the number is there"
         );
         Err(ReadError::Damaged { file: input.shown.clone(), reason })
     }

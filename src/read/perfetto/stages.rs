@@ -12,14 +12,12 @@ use super::fields::stage as at;
 use super::interned::TextsById;
 use super::rows::{PerfettoRows, UNKNOWN};
 use super::wire::{WireMessage, WireValue};
+use crate::cuspy::FIRST_LANE;
 use crate::kineto::composed::{ComposedEvent, integer, unsigned};
 use crate::kineto::cursor::{Token, TokenKind};
 use hta_base::health::Counter;
 use hta_base::units::Ns;
 use std::borrow::Cow;
-
-/// Smallest number of a lane that is no stream.
-const FIRST_LANE: i64 = 100_000;
 
 /// A kind of rows: the name in the file, the category of JSON, and the arguments that are 0 if they are left
 /// out.

@@ -140,8 +140,8 @@ impl Tracks {
         at
     }
 
-    /// Whether a track is the process of a run that a converter has merged: it has streams, and threads or a name
-    /// of its own. The process of a device is named after the program, or after the device.
+    /// Whether a track is the process of a run that a converter has merged: it has streams, and threads or a
+    /// name of its own. The process of a device is named after the program, or after the device.
     pub(super) fn is_run(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|track| {
             let is_named = !track.name.is_empty() && !track.name.starts_with(b"GPU ");
