@@ -97,6 +97,8 @@ pub struct RecordedTrace {
     pub counter_samples: Vec<CounterSample>,
     /// Whether some of them have no category, as Cuspy writes them.
     pub has_bare_samples: bool,
+    /// Whether metrics of performance were sampled, also if the file lacks their values.
+    pub sampled_metrics: bool,
     /// Of a file about memory, which has no events.
     pub dump: Option<MemoryDump>,
     /// Number of events by phase (`X`, `i`, `s`, ...).
@@ -323,6 +325,7 @@ impl ColumnsBuilder {
         self.window_end = theirs.window_end.or(self.window_end);
         self.has_fraction |= theirs.has_fraction;
         self.has_bare_samples |= theirs.has_bare_samples;
+        self.sampled_metrics |= theirs.sampled_metrics;
         self.least_profiler_index = match (self.least_profiler_index, theirs.least_profiler_index) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

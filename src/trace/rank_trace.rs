@@ -442,7 +442,8 @@ fn recorded_counters(
     capture: Span,
     health: &mut Health,
 ) -> RecordedCounters {
-    let counters = RecordedCounters::new(&columns.counter_samples, |id| columns.strings.get(id));
+    let mut counters = RecordedCounters::new(&columns.counter_samples, |id| columns.strings.get(id));
+    counters.sampled_metrics |= columns.sampled_metrics;
     health.add(Counter::CounterSamplesLost, counters.lost(devices, capture), None, "");
     counters
 }

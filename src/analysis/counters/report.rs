@@ -88,7 +88,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         notes,
     };
     let by_rank = recorded::by_rank(partials);
-    let views = std::iter::once(view).chain(recorded::view(&by_rank, options)).collect();
+    let views = std::iter::once(view).chain(recorded::view(&by_rank, partials, options)).collect();
     let kept = [CounterMeans::SPEC, HardwareCounterMeans::SPEC, EnergyTable::SPEC];
     let of_ranks = kept
         .into_iter()

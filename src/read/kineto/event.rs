@@ -10,6 +10,7 @@ use crate::kineto::emit_nvtx::{OPERATORS, marked_by_emit_nvtx};
 use crate::kineto::gaps::{GapEnd, Gaps};
 use crate::kineto::memory::MemoryArg;
 use crate::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use crate::kineto::other_events::SAMPLED_METRICS;
 use crate::kineto::part::takes;
 use crate::kineto::recent::LookupCache;
 use crate::kineto::scratch::Scratch;
@@ -199,6 +200,8 @@ impl EventReader {
         let Some(ts) = self.start_time(buf, at) else { return };
         let mut cat = self.category(buf, at);
         let class = self.columns.categories.get(usize::from(cat)).map_or(Class::Unknown, |c| c.class);
+        self.columns.sampled_metrics |=
+            class == Class::Counter && self.scratch.cat.bytes(buf) == SAMPLED_METRICS;
         if class == Class::Python && self.options.skip_python {
             self.columns.health.hit(Counter::NotLoaded, at);
             return;

@@ -45,14 +45,19 @@ impl CounterSource {
     }
 }
 
-/// Names of the counters: as Cuspy writes them without the unit, and as the metric is called whose roll-up
+/// What is read from the device itself, as Cuspy writes it, with its unit. A value in another unit, or in
+/// none, is another counter.
+const ENVIRONMENT: [(HardwareCounter, &str, &str); 5] = [
+    (HardwareCounter::Power, "Power", "W"),
+    (HardwareCounter::Temperature, "Temperature", "C"),
+    (HardwareCounter::SmClock, "SM Clock", "MHz"),
+    (HardwareCounter::MemoryClock, "Memory Clock", "MHz"),
+    (HardwareCounter::Fan, "Fan Speed", "%"),
+];
+
+/// Names of the metrics: as Cuspy writes them without the unit, and as the metric is called whose roll-up
 /// follows after a point.
-const NAMES: [(HardwareCounter, &[&str]); 13] = [
-    (HardwareCounter::Power, &["Power"]),
-    (HardwareCounter::Temperature, &["Temperature"]),
-    (HardwareCounter::SmClock, &["SM Clock"]),
-    (HardwareCounter::MemoryClock, &["Memory Clock"]),
-    (HardwareCounter::Fan, &["Fan Speed"]),
+const NAMES: [(HardwareCounter, &[&str]); 8] = [
     (HardwareCounter::SmActive, &["SM Active", "sm__cycles_active"]),
     (HardwareCounter::Hbm, &["DRAM BW", "HBM BW", "gpu__dram_throughput", "dram__throughput"]),
     (HardwareCounter::HbmRead, &["HBM Read", "dram__read_throughput"]),
@@ -83,7 +88,10 @@ impl HardwareCounter {
 
     /// The kind of a counter with this name.
     pub fn of(name: &str) -> Self {
-        let plain = name.split_once(" (").map_or(name, |(plain, _)| plain).trim();
+        let (plain, unit) = plain_and_unit(name);
+        if let Some((kind, _, own)) = ENVIRONMENT.iter().find(|(_, known, _)| *known == plain) {
+            return if unit == Some(*own) { *kind } else { Self::Other };
+        }
         let base = plain.split_once('.').map_or(plain, |(base, _)| base);
         let named = NAMES.iter().find(|(_, names)| names.contains(&base));
         named.map_or(Self::Other, |(kind, _)| *kind)
@@ -108,15 +116,23 @@ impl HardwareCounter {
             Self::Other => "other",
         }
     }
+}
 
-    pub fn source(self) -> CounterSource {
-        match self {
-            Self::Power | Self::Temperature | Self::SmClock | Self::MemoryClock | Self::Fan => {
-                CounterSource::Environment
-            }
-            Self::Cycles => CounterSource::Derived,
-            _ => CounterSource::PmSampling,
-        }
+/// The name of a counter without its unit, and the unit in brackets.
+fn plain_and_unit(name: &str) -> (&str, Option<&str>) {
+    match name.split_once(" (") {
+        Some((plain, unit)) => (plain.trim(), unit.trim_end().strip_suffix(')')),
+        None => (name.trim(), None),
+    }
+}
+
+/// How the values of a counter with this name come about, in whatever unit.
+pub fn source_of(name: &str) -> CounterSource {
+    let (plain, _) = plain_and_unit(name);
+    match HardwareCounter::of(name) {
+        _ if ENVIRONMENT.iter().any(|(_, known, _)| *known == plain) => CounterSource::Environment,
+        HardwareCounter::Cycles => CounterSource::Derived,
+        _ => CounterSource::PmSampling,
     }
 }
 
@@ -124,11 +140,11 @@ impl HardwareCounter {
 /// bytes or bytes per second.
 pub fn unit_of(name: &str) -> Option<&'static str> {
     let ends_with = |unit: &str| name.trim_end().ends_with(unit);
-    match HardwareCounter::of(name) {
-        HardwareCounter::Power => Some("W"),
-        HardwareCounter::Temperature => Some("C"),
-        HardwareCounter::SmClock | HardwareCounter::MemoryClock => Some("MHz"),
-        HardwareCounter::Fan => Some("%"),
+    let kind = HardwareCounter::of(name);
+    if let Some((.., unit)) = ENVIRONMENT.iter().find(|(known, ..)| *known == kind) {
+        return Some(unit);
+    }
+    match kind {
         HardwareCounter::Cycles => Some("cycles"),
         _ if ends_with("(%)") || name.contains("pct_of_peak") => Some("%"),
         _ if name.contains("per_second") => Some("per s"),
@@ -155,7 +171,19 @@ mod tests {
         assert_eq!(of("lts__t_sectors.sum"), ("other", None));
         assert_eq!(of("sm__cycles_active_foo.sum"), ("other", None));
         assert_eq!(of("Cycles (Current Kernel)"), ("cycles", Some("cycles")));
-        assert_eq!(HardwareCounter::of("lts__t_sectors.sum").source(), CounterSource::PmSampling);
+        assert_eq!(source_of("lts__t_sectors.sum"), CounterSource::PmSampling);
+        assert_eq!(source_of("Cycles (Current Kernel)"), CounterSource::Derived);
+    }
+
+    #[test]
+    fn a_value_in_another_unit_is_another_counter() {
+        for name in
+            ["Power (mW)", "Power", "SM Clock (GHz)", "Temperature (F)", "Fan Speed (rpm)", "Power (W"]
+        {
+            assert_eq!((HardwareCounter::of(name), unit_of(name)), (HardwareCounter::Other, None), "{name}");
+            assert_eq!(source_of(name), CounterSource::Environment, "{name}");
+        }
+        assert_eq!((HardwareCounter::of("Power.max"), unit_of("Power.max")), (HardwareCounter::Other, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The samples of one counter of one device, in order, with their cells.
 
 use super::cells::{CounterCell, environment_cells, pm_cells, sampling_period};
-use super::kind::{CounterSource, HardwareCounter, unit_of};
+use super::kind::{CounterSource, HardwareCounter, source_of, unit_of};
 use super::lost::samples_lost;
 use crate::device::DeviceWork;
 use crate::events::CounterSample;
@@ -16,6 +16,7 @@ pub struct RecordedCounter {
     pub counter: StrId,
     pub kind: HardwareCounter,
     pub unit: Option<&'static str>,
+    pub source: CounterSource,
     /// Time and value as recorded, in order of time.
     pub samples: Vec<(Ns, f64)>,
     /// One cell for each sample. Those of derived counters are empty.
@@ -36,7 +37,7 @@ impl RecordedCounter {
 
     /// Whether means of this counter say something.
     pub fn has_means(&self) -> bool {
-        self.kind.source() != CounterSource::Derived && !self.is_ambiguous
+        self.source != CounterSource::Derived && !self.is_ambiguous
     }
 }
 
@@ -47,6 +48,8 @@ pub struct RecordedCounters {
     pub tracks: Vec<RecordedCounter>,
     /// Times of PM sampling by device, in order, each once, and the period.
     pub pm_sampling: BTreeMap<i64, (Vec<Ns>, Option<Ns>)>,
+    /// Whether PM sampling ran: also where the file has its rows but not their values.
+    pub sampled_metrics: bool,
 }
 
 impl RecordedCounters {
@@ -58,7 +61,7 @@ impl RecordedCounters {
         let mut pm_sampling: BTreeMap<i64, (Vec<Ns>, Option<Ns>)> = BTreeMap::new();
         for ((device, counter), samples) in &mut values {
             samples.sort_by_key(|(ts, _)| *ts);
-            if HardwareCounter::of(text(*counter)).source() == CounterSource::PmSampling {
+            if source_of(text(*counter)) == CounterSource::PmSampling {
                 let (times, _) = pm_sampling.entry(*device).or_default();
                 times.extend(samples.iter().map(|s| s.0));
             }
@@ -72,7 +75,8 @@ impl RecordedCounters {
             .map(|(key, samples)| track(key, text(key.1), samples, pm_period(key.0)))
             .collect();
         tracks.sort_by_key(|t| (t.device, text(t.counter)));
-        Self { tracks, pm_sampling }
+        let sampled_metrics = !pm_sampling.is_empty();
+        Self { tracks, pm_sampling, sampled_metrics }
     }
 
     /// Samples of PM sampling that the profiler has taken and lost.
@@ -97,10 +101,10 @@ fn track(
     samples: Vec<(Ns, f64)>,
     pm_period: Option<Ns>,
 ) -> RecordedCounter {
-    let kind = HardwareCounter::of(name);
+    let (kind, source) = (HardwareCounter::of(name), source_of(name));
     let differs = |w: &[(Ns, f64)]| w[0].0 == w[1].0 && w[0].1.to_bits() != w[1].1.to_bits();
     let is_ambiguous = samples.windows(2).any(differs);
-    let (period, cells) = match kind.source() {
+    let (period, cells) = match source {
         CounterSource::PmSampling => (pm_period, pm_cells(&samples, pm_period)),
         CounterSource::Environment => {
             let period = sampling_period(&mut samples.iter().map(|s| s.0).collect());
@@ -109,7 +113,17 @@ fn track(
         // It is at the start of a kernel, and stands for no time of its own.
         CounterSource::Derived => (None, pm_cells(&samples, None)),
     };
-    RecordedCounter { device, counter, kind, unit: unit_of(name), samples, cells, period, is_ambiguous }
+    RecordedCounter {
+        device,
+        counter,
+        kind,
+        unit: unit_of(name),
+        source,
+        samples,
+        cells,
+        period,
+        is_ambiguous,
+    }
 }
 
 #[cfg(test)]

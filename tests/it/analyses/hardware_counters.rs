@@ -182,3 +182,68 @@ fn samples_that_were_overwritten_are_counted() {
     let health = crate::run::rank_trace(&paths[0], 0).health;
     assert_eq!(health.count(hta::health::Counter::CounterSamplesLost), 3 + 2);
 }
+
+/// Rows and notes of the printed table of recorded counters.
+fn printed(t: TraceBuilder) -> (Vec<Vec<String>>, Vec<String>) {
+    let (_folder, paths) = write(&[t]);
+    let answer = answer(&paths, &options());
+    let mut views = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views);
+    let view = views.find(|v| v.title.starts_with("Hardware counters")).expect("the view");
+    (view.rows.clone(), view.notes.clone())
+}
+
+/// A device draws 300 W from 0 to 90 us. The trace stays one of device 0.
+fn with_power_of(t: TraceBuilder, device: i64) -> TraceBuilder {
+    let mut t = t.device_index(device);
+    for i in 0..10 {
+        t.hardware_counter("Power (W)", us(10 * i), 300.0);
+    }
+    t.device_index(0)
+}
+
+#[test]
+fn a_device_that_is_not_the_only_one_at_work_is_named() {
+    let kernel = || {
+        let mut t = TraceBuilder::new().rank(0);
+        t.thread(1).launch(us(1)..us(2)).kernel("k", 7, us(4)..us(80));
+        t
+    };
+    let names = |devices: &[i64]| {
+        printed(devices.iter().copied().fold(kernel(), with_power_of))
+            .0
+            .into_iter()
+            .map(|row| row[0].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[0]), ["0"]);
+    assert_eq!(names(&[5]), ["0 device 5"]);
+    assert_eq!(names(&[0, 5]), ["0", "0 device 5"]);
+    // This is no device.
+    assert_eq!(names(&[0, -5]), ["0"]);
+}
+
+#[test]
+fn counters_without_any_mean_are_a_sentence() {
+    let mut t = TraceBuilder::new().rank(0);
+    t.thread(1).launch(us(1)..us(2)).kernel("k", 7, us(4)..us(80));
+    t.hardware_counter("Temperature (C)", us(10), 50.0);
+    let (rows, notes) = printed(t);
+    assert_eq!((rows.len(), notes.len()), (0, 1));
+    assert!(notes[0].contains("hardware_counter_means"), "{notes:?}");
+}
+
+#[test]
+fn power_in_another_unit_is_no_energy() {
+    let mut t = TraceBuilder::new().rank(0);
+    t.thread(1).launch(us(1)..us(2)).kernel("k", 7, us(4)..us(80));
+    for i in 0..10 {
+        t.hardware_counter("Power (mW)", us(10 * i), 300_000.0);
+        t.hardware_counter("Power", us(10 * i), 300.0);
+    }
+    let (_folder, paths) = write(&[t]);
+    let answer = answer(&paths, &options());
+    assert!(answer.rows("energy").is_empty());
+    let of_capture = answer.rows_where("hardware_counter_means", |r| r.text("scope") == "capture");
+    let told: Vec<_> = of_capture.iter().map(|r| (r.text("kind"), r.text("unit"), r.float("mean"))).collect();
+    assert_eq!(told, [("other", "", Some(300.0)), ("other", "", Some(300_000.0))]);
+}

@@ -25,7 +25,8 @@ struct Job {
     idle_clock: f64,
     /// Before each step, us.
     idle: i64,
-    sampled_metrics: bool,
+    /// Adds rows of PM sampling at a time.
+    metrics: fn(&mut TraceBuilder, i64),
     most_samples: usize,
 }
 
@@ -40,7 +41,7 @@ impl Default for Job {
             counter: "SM Clock (MHz)",
             idle_clock: 1_980.0,
             idle: 100,
-            sampled_metrics: false,
+            metrics: |_, _| {},
             most_samples: usize::MAX,
         }
     }
@@ -114,9 +115,7 @@ impl Job {
                     t.hardware_counter(name, us(at), value(rank, step));
                 }
             }
-            if self.sampled_metrics {
-                t.hardware_counter("SM Active (%)", us(at), 80.0);
-            }
+            (self.metrics)(t, us(at));
         }
     }
 
@@ -293,6 +292,24 @@ fn a_slow_rank_with_a_clock_like_the_others_is_not_throttled() {
     assert!(!job.answer().rows_where("findings", |r| r.text("kind") == "straggler").is_empty());
 }
 
+fn sm_active(t: &mut TraceBuilder, at: i64) {
+    t.hardware_counter("SM Active (%)", at, 80.0);
+}
+
+fn sm_active_without_value(t: &mut TraceBuilder, at: i64) {
+    // JSON has no NaN: the value is null.
+    t.hardware_counter("SM Active (%)", at, f64::NAN);
+}
+
+fn power_in_milliwatts(t: &mut TraceBuilder, at: i64) {
+    t.hardware_counter("Power (mW)", at, 700_000.0);
+}
+
+/// As the export in Python writes it.
+fn slice_of_metric(t: &mut TraceBuilder, at: i64) {
+    t.event("hardware_counters", "sm__cycles_active.avg.pct_of_peak_sustained_elapsed", 0, 0, at..at);
+}
+
 #[test]
 fn clocks_that_say_nothing() {
     for (clock, longer) in
@@ -300,11 +317,16 @@ fn clocks_that_say_nothing() {
     {
         let job = || Job { clock, longer, ..Job::default() };
         assert!(!job().told().is_empty());
-        // The profiler holds the clocks while it samples metrics.
-        assert!(Job { sampled_metrics: true, ..job() }.told().is_empty());
+        // The profiler holds the clocks while it samples metrics, whether or not the file has their values.
+        assert!(Job { metrics: sm_active, ..job() }.told().is_empty());
+        assert!(Job { metrics: sm_active_without_value, ..job() }.told().is_empty());
+        assert!(Job { metrics: slice_of_metric, ..job() }.told().is_empty());
         // Derived from a median clock of the file.
         assert!(Job { counter: "Cycles (Current Kernel)", ..job() }.told().is_empty());
         assert!(Job { counter: "Memory Clock (MHz)", ..job() }.told().is_empty());
+        // Neither a clock in MHz nor a metric that holds the clocks.
+        assert!(Job { counter: "SM Clock (GHz)", ..job() }.told().is_empty());
+        assert!(!Job { metrics: power_in_milliwatts, ..job() }.told().is_empty());
         assert!(Job { most_samples: 1, ..job() }.told().is_empty());
     }
     // Low only while nothing runs, for a third of the time.

@@ -53,7 +53,8 @@ pub(super) fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -
     [means.finish(), energy.finish()]
 }
 
-/// Of a counter whose means say nothing there is one row, which tells why.
+/// Whether a counter gets a row for a set of time. A counter without means (two values at one time) gets
+/// one row, of the whole capture, with the reason.
 fn has_mean(counter: &RecordedCounter, set: &ScopedTime) -> bool {
     match counter.has_means() {
         true => set.scope != CounterScope::Idle,
@@ -151,7 +152,7 @@ fn samples(trace: &RankTrace, give: &mut RowEmitter) {
                 kind: counter.kind.key(),
                 counter: trace.text(counter.counter),
                 unit: counter.unit,
-                source: counter.kind.source().key(),
+                source: counter.source.key(),
                 ts_ns: *ts,
                 dur_ns: cell.span.len(),
                 value: *value,

@@ -7,7 +7,8 @@ use crate::counters::CounterMeans;
 use crate::worst_first::WorstFirst;
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{fmt_number, fmt_pct};
-use std::collections::BTreeMap;
+use hta_trace::hardware_counters::{CounterSource, source_of};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a row is made of.
 #[derive(Default)]
@@ -54,10 +55,10 @@ pub(crate) fn by_rank(partials: &[Partial]) -> Batch {
 
 fn add_mean(row: &mut HardwareByRankRow<'static>, mean: &HardwareMeanRow) {
     let is_pct = mean.unit == Some("%");
-    match mean.kind {
-        "power" => row.power_every_ns = mean.period_ns,
-        "temperature" | "sm_clock" | "memory_clock" | "fan" => {}
-        _ => row.sampled_every_ns = mean.period_ns,
+    match source_of(mean.counter) {
+        CounterSource::PmSampling => row.sampled_every_ns = mean.period_ns,
+        _ if mean.kind == "power" => row.power_every_ns = mean.period_ns,
+        _ => {}
     }
     let slot = match (mean.kind, mean.scope) {
         ("sm_active", "span") if is_pct => &mut row.sm_active_pct,
@@ -92,19 +93,42 @@ fn add_energy(all: &mut ByDevice, partial: &Partial) {
     }
 }
 
+/// The devices that work, with their ranks.
+fn working(partials: &[Partial]) -> BTreeSet<(u32, Option<i64>)> {
+    partials.iter().flat_map(|p| p.rows::<CounterMeans>().map(|r| (r.rank, r.device))).collect()
+}
+
 /// The printed table; `None` if no counter was recorded.
-pub(crate) fn view(table: &Batch, options: &Options) -> Option<View> {
+pub(crate) fn view(table: &Batch, partials: &[Partial], options: &Options) -> Option<View> {
     let rows: Vec<HardwareByRankRow> = HardwareByRank::rows(table).collect();
     if rows.is_empty() {
         return None;
     }
-    let several = rows.windows(2).any(|w| w[0].rank == w[1].rank);
+    let working = working(partials);
+    // A rank stands for the device that works for it, if there is only one.
+    let is_only_one = |row: &HardwareByRankRow| {
+        let is_other = |of: &(u32, Option<i64>)| of.0 == row.rank && of.1 != row.device;
+        working.contains(&(row.rank, row.device)) && !working.iter().any(is_other)
+    };
     // Those whose SMs have least work first.
     let unused = |row: &HardwareByRankRow| row.sm_active_pct.map(|pct| ((100.0 - pct) * 1e6) as i64);
     let shown = WorstFirst::new(&rows, options.top, unused).rows(
-        |row| (row.rank, row.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"))),
+        |row| {
+            let device = row.device.filter(|_| !is_only_one(row));
+            (row.rank, device.map_or(String::new(), |d| format!(" device {d}")))
+        },
         cells,
     );
+    // What no device has needs no column.
+    let is_known =
+        |at: &usize| *at == 0 || shown.rows.iter().any(|row| row.get(*at).is_some_and(|c| c != "-"));
+    let known: Vec<usize> = (0..COLUMNS.len()).filter(is_known).collect();
+    let title = "Hardware counters, recorded beside computed".to_string();
+    if known.len() == 1 {
+        let note = "counters are recorded, but give no means and no energy: the tables \
+                    hardware_counter_means and energy say why";
+        return Some(View { title, columns: Vec::new(), rows: Vec::new(), notes: vec![note.to_string()] });
+    }
     let mut notes = vec![
         "SM active, HBM, clock, power: sampled by the device; SM eff.: estimated from grids over the same \
          time"
@@ -113,24 +137,20 @@ pub(crate) fn view(table: &Batch, options: &Options) -> Option<View> {
     ];
     if rows.iter().any(|r| r.sm_clock_mhz.is_some() && r.sampled_every_ns.is_some()) {
         notes.push(
-            "sampling of SM activity locks the clocks: here they say nothing about throttling".to_string(),
+            "sampling of such metrics locks the clocks: here they say nothing about throttling".to_string(),
         );
     }
     if rows.iter().all(|r| r.energy_j.is_none()) {
         notes.push("no energy: it needs two samples of power that cover 90 % of the time".to_string());
     }
     notes.extend(shown.others_note("device", "means", "with no lower SM activity"));
-    // What no device has needs no column.
-    let is_known =
-        |at: &usize| *at == 0 || shown.rows.iter().any(|row| row.get(*at).is_some_and(|c| c != "-"));
-    let known: Vec<usize> = (0..COLUMNS.len()).filter(is_known).collect();
     if known.iter().all(|at| *at <= 1) {
         notes.push("no means: one sample, or samples for less than half of the time".to_string());
     }
     let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
     let row = |cells: &Vec<String>| known.iter().filter_map(|at| cells.get(*at).cloned()).collect();
     Some(View {
-        title: "Hardware counters, recorded beside computed".to_string(),
+        title,
         columns: known.iter().filter_map(|at| Some((*COLUMNS.get(*at)?, align(*at)))).collect(),
         rows: shown.rows.iter().map(row).collect(),
         notes,

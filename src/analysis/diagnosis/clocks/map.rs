@@ -86,7 +86,7 @@ pub(crate) fn push(
     windows: &[Window],
 ) {
     let counters = &trace.counters;
-    let Some(device) = work.device.filter(|_| counters.pm_sampling.is_empty()) else { return };
+    let Some(device) = work.device.filter(|_| !counters.sampled_metrics) else { return };
     let Some(clock) = counters.of(device, HardwareCounter::SmClock) else { return };
     let busy = &work.timeline.busy();
     let clocks = held_while(clock, busy);
@@ -104,7 +104,7 @@ pub(crate) fn push(
         top_temperature: state.top_temperature,
         busy_ns: busy.len(),
         low_ns: fall.as_ref().map_or(0, |f| time_of(&f.low)),
-        is_small: fall.as_ref().is_some_and(|f| f.is_small),
+        is_steady: fall.as_ref().is_some_and(|f| f.is_steady),
         since_ns: fall.as_ref().and_then(|f| Some(f.since()? - work.capture.start)),
         high_clock: fall.as_ref().and_then(|f| middle(&f.high)),
         low_clock: fall.as_ref().and_then(|f| middle(&f.low)),
