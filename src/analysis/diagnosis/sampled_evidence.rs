@@ -46,13 +46,21 @@ pub(crate) fn add(job: &Job, partials: &[Partial], causes: &mut [Cause]) {
 fn mean(means: &[SampledMeanRow], cause: &str, kind: HardwareCounter) -> Option<(f64, Vec<u32>)> {
     let of: Vec<&SampledMeanRow> =
         means.iter().filter(|m| m.cause == cause && m.kind == kind.key()).collect();
-    let model = of.first()?.model;
-    if of.iter().any(|m| m.model != model) || (model.is_none() && of.len() > 1) {
+    if !is_of_one_model(&of.iter().map(|m| m.model).collect::<Vec<_>>()) {
         return None;
     }
     let time: Ns = of.iter().map(|m| m.covered_ns).sum();
     let sum: f64 = of.iter().map(|m| m.mean_pct * m.covered_ns as f64).sum();
     Some((sum / time as f64, of.iter().map(|m| m.rank).collect()))
+}
+
+/// Whether percentages of devices are of the same peak, given their models.
+fn is_of_one_model(models: &[Option<&str>]) -> bool {
+    match models {
+        [] => false,
+        [_] => true,
+        [first, others @ ..] => first.is_some() && others.iter().all(|model| model == first),
+    }
 }
 
 fn evidence(kind: HardwareCounter, ranks: &[u32], words: String) -> Evidence {
@@ -79,34 +87,37 @@ fn sm_idle_inside(means: &[SampledMeanRow], cause: &mut Cause) {
     cause.evidence.push(evidence(HardwareCounter::SmActive, &ranks, words));
 }
 
-/// The fuller direction of the links during exposed transfers, percent, and the ranks of which it is known.
+/// The fuller direction of the links during exposed transfers, percent, and the ranks of which it is known;
+/// `None` for devices of several models.
 fn link_use(job: &Job, samples: &[LinkSampleRow]) -> Option<(HardwareCounter, f64, Vec<u32>)> {
     if samples.is_empty() {
         return None;
     }
     type LinkOf<'a> = (&'a str, u32, Option<i64>);
-    let mut cells: BTreeMap<LinkOf, (Vec<CounterCell>, Ns)> = BTreeMap::new();
+    let mut cells: BTreeMap<LinkOf, (Vec<CounterCell>, Ns, Option<&str>)> = BTreeMap::new();
     for s in samples {
         let of = cells.entry((s.kind, s.rank, s.device)).or_default();
         let (span, value) = (Span::new(s.start_ns, s.end_ns), s.millionths as f64 / 1e6);
         of.0.push(CounterCell { span, value, millionths: Some(i128::from(s.millionths)) });
-        of.1 = s.period_ns;
+        (of.1, of.2) = (s.period_ns, s.model);
     }
     let of_kind = |kind: HardwareCounter| {
-        let (mut sum, mut time, mut ranks) = (0.0, 0, Vec::new());
+        let (mut sum, mut time, mut ranks, mut models) = (0.0, 0, Vec::new(), Vec::new());
         for (part, p) in (0u32..).zip(&job.parts) {
             for (l, lane) in p.lanes.iter().enumerate() {
-                let Some((cells, period)) = cells.get(&(kind.key(), p.rank, lane.device)) else { continue };
+                let of_lane = cells.get(&(kind.key(), p.rank, lane.device));
+                let Some((cells, period, model)) = of_lane else { continue };
                 let transfers = transfers(job, part, l, &lane.exposed);
                 let shortest = transfers.spans().iter().map(|s| s.len()).min();
                 let mean = mean_over(cells, &transfers);
                 if let Some(pct) = mean.value().filter(|_| mean.is_resolved(shortest, Some(*period))) {
                     (sum, time) = (sum + pct * mean.covered as f64, time + mean.covered);
                     ranks.push(p.rank);
+                    models.push(*model);
                 }
             }
         }
-        (time > 0).then(|| (kind, sum / time as f64, ranks))
+        (time > 0 && is_of_one_model(&models)).then(|| (kind, sum / time as f64, ranks))
     };
     let both = [HardwareCounter::NvlinkRx, HardwareCounter::NvlinkTx].into_iter().filter_map(of_kind);
     both.max_by(|a, b| a.1.total_cmp(&b.1))
@@ -132,4 +143,19 @@ fn link_saturated(cause: &mut Cause, (kind, pct, ranks): (HardwareCounter, f64, 
         _ => return,
     };
     cause.evidence.push(evidence(kind, &ranks, words));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_of_one_peak_only_for_one_known_model() {
+        assert!(!is_of_one_model(&[]));
+        assert!(is_of_one_model(&[None]));
+        assert!(is_of_one_model(&[Some("H100"), Some("H100")]));
+        assert!(!is_of_one_model(&[Some("H100"), Some("A100")]));
+        assert!(!is_of_one_model(&[None, None]));
+        assert!(!is_of_one_model(&[Some("H100"), None]));
+    }
 }

@@ -32,6 +32,7 @@ table! {
     pub(crate) struct LinkSamples, LinkSampleRow = "link_samples" by "rank, device, kind, start_ns" {
         rank; device;
         kind: Text, "", "what is measured";
+        model: Option<Text>, "", "name of the device";
         start_ns: i64, "ns", "start of the time that it is a mean of, on the rank's own clock";
         end_ns: i64, "ns", "its end";
         period_ns: i64, "ns", "usual time from a sample to the next";
@@ -92,6 +93,7 @@ pub(crate) fn push(
                 rank: trace.rank,
                 device: work.device,
                 kind: kind.key(),
+                model,
                 start_ns: span.start,
                 end_ns: span.end,
                 period_ns: counter.period.unwrap_or(0),
