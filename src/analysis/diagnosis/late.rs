@@ -220,7 +220,8 @@ fn late_rank(
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
-    // Delays that no test told from chance are no evidence.
+    // A straggler that is told by its clock alone: no test showed that its delays are more than chance, so
+    // they are not given as evidence.
     let delays = (s.evidence != NoChance::LowerClock).then(|| of_delays(&ranks, &key, total / late));
     let evidence = words.evidence.into_iter().chain(delays.into_iter().flatten()).collect();
     if !words.instead.is_empty() {

@@ -35,13 +35,13 @@ pub(super) struct ClockFall {
     pub(super) low: Vec<HeldValue>,
     /// Where it is not.
     pub(super) high: Vec<HeldValue>,
-    /// Whether the fall is small, so that only kernels which take longer show it.
-    pub(super) is_small: bool,
+    /// Whether it is the steady fall. That one may be small, so it counts only where kernels take longer.
+    pub(super) is_steady: bool,
 }
 
 impl ClockFall {
-    /// The falls among the clocks of `busy` ns: a far one, and a steady one. Where noise takes a part of the
-    /// low clocks below the limit of a far one, only the steady one divides them well.
+    /// The falls among the clocks of `busy` ns: a far one, and a steady one. If the low clocks are near the
+    /// limit of a far fall, noise puts some of them above it; then the steady fall finds all of them.
     pub(super) fn all(clocks: &[HeldValue], busy: Ns) -> Vec<Self> {
         let top = quantile(clocks, TOP_PCT).filter(|top| *top > 0 && clocks.len() >= SAMPLES);
         let Some(top) = top else { return Vec::new() };
@@ -53,9 +53,9 @@ impl ClockFall {
         [Some(far), steady].into_iter().flatten().filter(|fall| fall.is_long(busy)).collect()
     }
 
-    fn split(clocks: &[HeldValue], top: i64, is_small: bool, is_low: impl Fn(&HeldValue) -> bool) -> Self {
+    fn split(clocks: &[HeldValue], top: i64, is_steady: bool, is_low: impl Fn(&HeldValue) -> bool) -> Self {
         let (low, high) = clocks.iter().partition(|h| is_low(h));
-        Self { top, low, high, is_small }
+        Self { top, low, high, is_steady }
     }
 
     fn is_long(&self, busy: Ns) -> bool {
@@ -164,7 +164,7 @@ mod tests {
             .collect();
         let fall = ClockFall::all(&held, busy.len()).remove(0);
         assert_eq!((fall.top, time_of(&fall.low), fall.bound(&busy)), (1_980 * MHZ, 155_110, 44_651));
-        assert_eq!((fall.is_small, fall.since()), (false, Some(650_000)));
+        assert_eq!((fall.is_steady, fall.since()), (false, Some(650_000)));
     }
 
     #[test]
@@ -172,12 +172,12 @@ mod tests {
         let of = |low: usize| {
             let mut all = vec![2_000; 20 - low];
             all.extend(vec![1_899; low]);
-            find(&all).map(|fall| (fall.is_small, time_of(&fall.low)))
+            find(&all).map(|fall| (fall.is_steady, time_of(&fall.low)))
         };
         assert_eq!([of(1), of(2), of(19)], [None, Some((false, 200)), None]);
         // Just not below 95 %: one sample in twenty of 2,000 is no fall, and ten of them a steady one.
         let near: Vec<i64> = [vec![2_000; 10], vec![1_900; 10]].concat();
-        assert_eq!(find(&near).map(|fall| (fall.is_small, time_of(&fall.low))), Some((true, 1_000)));
+        assert_eq!(find(&near).map(|fall| (fall.is_steady, time_of(&fall.low))), Some((true, 1_000)));
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let rise = [vec![1_900; 20], vec![1_980; 20]].concat();
         assert_eq!([find(&noise), find(&small), find(&rise)], [None, None, None]);
         let fall = find(&[vec![1_980; 20], vec![1_920; 20]].concat()).unwrap();
-        assert_eq!((fall.is_small, fall.since(), fall.low.len()), (true, Some(2_000), 20));
+        assert_eq!((fall.is_steady, fall.since(), fall.low.len()), (true, Some(2_000), 20));
         // 2,000 ns at 60 of 1,980.
         assert_eq!(fall.bound(&Union::new([Span::new(0, 4_000)])), 20 * (100 * 60 / 1_980));
     }

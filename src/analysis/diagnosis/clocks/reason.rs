@@ -38,8 +38,9 @@ pub(super) const PLATEAU_PCT: i128 = 97;
 pub(super) const HOT_WITHIN: i64 = 2 * MILLION;
 /// Share of the low time for which something must be so, percent.
 const MOST_PCT: i128 = 80;
-/// Devices slow down for heat from about this temperature on, in millionths of a degree. A highest
-/// temperature below it is none that excludes another reason.
+/// Devices slow down for heat from about this temperature on, in millionths of a degree. A device that
+/// never gets this hot is not slowed down by heat, so its temperature does not speak against power as the
+/// reason.
 const HOT: i64 = 80 * MILLION;
 /// Or the device is hotter than else by this.
 const HOTTER: i64 = 3 * MILLION;

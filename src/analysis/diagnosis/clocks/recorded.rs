@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// How the clock of a device falls.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceFall {
-    pub(crate) is_small: bool,
+    pub(crate) is_steady: bool,
     pub(crate) since: Option<Ns>,
     /// Middle of the clocks that are not low, and of the low ones, Hz.
     pub(crate) clocks: [i64; 2],
@@ -39,7 +39,7 @@ impl DeviceFall {
         match self.kernels {
             KernelsSay::Follow => true,
             KernelsSay::Differ => false,
-            KernelsSay::Unknown => !self.is_small,
+            KernelsSay::Unknown => !self.is_steady,
         }
     }
 
@@ -97,7 +97,7 @@ impl RecordedClocks {
                 usual: [None, row.high_temperature],
             };
             let fall = DeviceFall {
-                is_small: row.is_small,
+                is_steady: row.is_steady,
                 since: row.since_ns,
                 clocks: [high, low],
                 low: row.low_ns,

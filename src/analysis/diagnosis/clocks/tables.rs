@@ -13,7 +13,7 @@ table! {
         top_temperature: Option<i64>, "", "the highest";
         busy_ns: i64, "ns", "time in which the device works";
         low_ns: i64, "ns", "of that with a low clock; 0: it does not fall";
-        is_small: bool, "", "a small, steady fall";
+        is_steady: bool, "", "it is the steady fall, which may be small";
         since_ns: Option<i64>, "ns", "from the start of the capture until the clock falls";
         high_clock: Option<i64>, "", "middle of the clocks that are not low";
         low_clock: Option<i64>, "", "middle of the low clocks";
