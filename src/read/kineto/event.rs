@@ -10,7 +10,6 @@ use crate::kineto::emit_nvtx::{OPERATORS, marked_by_emit_nvtx};
 use crate::kineto::gaps::{GapEnd, Gaps};
 use crate::kineto::memory::MemoryArg;
 use crate::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
-use crate::kineto::other_events::SAMPLED_METRICS;
 use crate::kineto::part::takes;
 use crate::kineto::recent::LookupCache;
 use crate::kineto::scratch::Scratch;
@@ -22,6 +21,7 @@ use hta_trace::args::{ARGS, Arg, ArgSpec, Need};
 use hta_trace::category::{Class, is_counter_range};
 use hta_trace::device_fields::DeviceField;
 use hta_trace::events::{ColumnsBuilder, Mark, NO_LENGTH};
+use hta_trace::hardware_counters::SAMPLED_METRICS;
 use hta_trace::strings::StrId;
 use std::sync::Arc;
 
@@ -201,7 +201,7 @@ impl EventReader {
         let mut cat = self.category(buf, at);
         let class = self.columns.categories.get(usize::from(cat)).map_or(Class::Unknown, |c| c.class);
         self.columns.sampled_metrics |=
-            class == Class::Counter && self.scratch.cat.bytes(buf) == SAMPLED_METRICS;
+            class == Class::Counter && self.scratch.cat.bytes(buf) == SAMPLED_METRICS.as_bytes();
         if class == Class::Python && self.options.skip_python {
             self.columns.health.hit(Counter::NotLoaded, at);
             return;

@@ -7,12 +7,8 @@ use crate::kineto::number::{Integer, NumberError, integer};
 use hta_base::health::Counter;
 use hta_trace::category::is_launch_flow;
 use hta_trace::events::{CounterSample, FlowEnd, LaneName};
-use hta_trace::hardware_counters::{CounterSource, source_of};
+use hta_trace::hardware_counters::{CounterSource, SAMPLED_METRICS, source_of};
 use hta_trace::memory::MemoryRecordKind;
-
-/// Category of rows of PM sampling. The profiler itself writes them as counters; its export in Python makes
-/// slices of them, and leaves the values out.
-pub(super) const SAMPLED_METRICS: &[u8] = b"hardware_counters";
 
 impl EventReader {
     pub(super) fn commit_flow(&mut self, phase: u8, buf: &[u8], at: u64) {
@@ -80,7 +76,7 @@ impl EventReader {
 
     /// Keeps a sample of a hardware counter, whose process is `GPU 0 Counters`. Other counters are not kept.
     pub(super) fn commit_counter(&mut self, buf: &[u8], at: u64) {
-        self.columns.sampled_metrics |= self.scratch.cat.bytes(buf) == SAMPLED_METRICS;
+        self.columns.sampled_metrics |= self.scratch.cat.bytes(buf) == SAMPLED_METRICS.as_bytes();
         let pid = self.scratch.pid.bytes(buf);
         let device = pid.strip_prefix(b"GPU ").and_then(|rest| rest.strip_suffix(b" Counters"));
         let number = device.and_then(|d| std::str::from_utf8(d).ok()?.parse::<u32>().ok());

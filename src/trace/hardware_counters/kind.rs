@@ -45,6 +45,10 @@ impl CounterSource {
     }
 }
 
+/// Category of rows of PM sampling. The profiler itself writes them as counters; its export in Python makes
+/// slices of them, and leaves the values out.
+pub const SAMPLED_METRICS: &str = "hardware_counters";
+
 /// What is read from the device itself, as Cuspy writes it, with its unit. A value in another unit, or in
 /// none, is another counter.
 const ENVIRONMENT: [(HardwareCounter, &str, &str); 5] = [

@@ -12,5 +12,5 @@ mod track;
 
 pub use cells::{CellMean, CounterCell, mean_over, overlaps};
 pub use energy::PowerCurve;
-pub use kind::{CounterSource, HardwareCounter, source_of, unit_of};
+pub use kind::{CounterSource, HardwareCounter, SAMPLED_METRICS, source_of, unit_of};
 pub use track::{RecordedCounter, RecordedCounters};
