@@ -13,6 +13,7 @@ use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::RankMachine;
 use crate::facts::operator_work::OperatorWorks;
 use crate::facts::windows::ByLaunchStep;
+use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
@@ -24,6 +25,7 @@ use hta_trace::flops::peaks::Units;
 use hta_trace::flops::roofline::Load;
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
+use hta_trace::meta::Recorder;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +149,24 @@ fn push(
     });
 }
 
+table! {
+    /// Ranks whose file says nothing about its devices, because files of its kind never do.
+    pub(crate) struct NamelessDevices, NamelessDeviceRow = "nameless_devices" by "rank" { rank; }
+}
+
+/// Why there is no peak for such a file.
+const NAMELESS: &str = "a .pftrace of torch carries no properties of devices, so the peak is not known";
+
+/// The row of a rank whose file is torch's own `.pftrace`.
+pub(crate) fn nameless(trace: &RankTrace) -> Batch {
+    let mut table = NamelessDevices::default();
+    let is_pftrace = trace.meta.recorder == Recorder::Cuspy && trace.health.count(Counter::StreamEndsCut) > 0;
+    if is_pftrace && trace.devices.iter().all(|work| trace.device_properties(work.device).is_none()) {
+        table.push(NamelessDeviceRow { rank: trace.rank });
+    }
+    table.finish()
+}
+
 /// The rows that describe the job: its steps if there are any.
 fn of_job(partials: &[Partial]) -> Vec<MfuRow<'_>> {
     let all: Vec<MfuRow> = rows::<Mfu>(partials).collect();
@@ -195,7 +215,11 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
             ));
         }
         (Some(_), n) => notes.push(format!("each device is measured against its own peak, of {n} products")),
-        (None, _) => notes.push("the peak of the device is not known; give it with --peaks FILE".to_string()),
+        (None, _) => {
+            let is_nameless = partials.iter().any(|p| p.rows::<NamelessDevices>().next().is_some());
+            let why = if is_nameless { NAMELESS } else { "the peak of the device is not known" };
+            notes.push(format!("{why}; give it with --peaks FILE"));
+        }
     }
     let coverage = percent(busy, all).map(|pct| pct.min(100.0));
     let is_covered = coverage.is_none_or(|pct| pct >= COVERED_PCT);

@@ -11,6 +11,7 @@ pub mod call_tree;
 pub mod flame;
 mod folded;
 mod formats;
+mod graph_parts;
 pub(crate) mod keys;
 pub mod mfu;
 pub mod modules;
@@ -33,6 +34,7 @@ use anomalies::Anomalies;
 use anomalies_over_ranks::AnomaliesOverRanks;
 use call_tree::CallTree;
 use flame::Flame;
+use graph_parts::{GraphParts, NamedParts};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
@@ -136,7 +138,7 @@ impl Analysis for Ops {
                 ModulesOverRanks::SPEC,
                 AnomaliesOverRanks::SPEC,
             ],
-            kept_tables: &[StackNodes::SPEC],
+            kept_tables: &[StackNodes::SPEC, GraphParts::SPEC, mfu::NamelessDevices::SPEC],
             settings: &[BY, FOLDED, SPEEDSCOPE],
             is_long: true,
             needs: &[Capability::DeviceTime],
@@ -163,6 +165,8 @@ impl Analysis for Ops {
             mfu::table(trace, options),
             anomalies::table(&calls),
             summary(&calls),
+            graph_parts::table(trace),
+            mfu::nameless(trace),
         ];
         if options.wants(Flame::SPEC) {
             partial.tables.push(flame::table(&calls));
@@ -190,7 +194,7 @@ impl Analysis for Ops {
         Output {
             observations: observations::observations(partials, &all),
             views: views::views(partials, &all, options),
-            operators: views::with_most_gpu_time(&all.operators),
+            operators: views::with_most_gpu_time(&all.operators, &NamedParts::of(partials)),
             tables: specs
                 .into_iter()
                 .flat_map(of)

@@ -4,9 +4,12 @@ use crate::api::{Certainty, Observation, Partial};
 use crate::ops::OperatorTables;
 use crate::ops::anomalies::{Anomalies, Anomaly};
 use crate::ops::anomalies_over_ranks::AnomaliesOverRanks;
+use crate::ops::graph_parts::NamedParts;
 use crate::ops::modules::ModulesTable;
 use crate::ops::operators::Operators;
-use crate::ops::over_ranks::{ModuleOverRanksRow, ModulesOverRanks, OperatorsOverRanks};
+use crate::ops::over_ranks::{
+    ModuleOverRanksRow, ModulesOverRanks, OperatorOverRanksRow, OperatorsOverRanks,
+};
 use crate::ops::views::{end_of_path, total};
 use crate::sums::sums;
 use hta_base::table::schema::{Batch, Table, TableSpec};
@@ -20,6 +23,9 @@ use hta_trace::rank_trace::is_host_communication;
 const PART_MIN_PCT: f64 = 10.0;
 /// Smallest share of the step that the host spends in calls of one kind for an observation, percent.
 const ANOMALY_MIN_PCT: f64 = 1.0;
+
+/// Mark of what is no operator.
+const PART: &str = "part of a graph";
 
 /// All observations. None has a share of the step, because self time and waiting are not losses by
 /// themselves.
@@ -35,7 +41,10 @@ pub(crate) fn observations(partials: &[Partial], all_ranks: &OperatorTables) -> 
         table: table.name,
     };
     let mut all = Vec::new();
-    all.extend(operator(&all_ranks.operators).map(|(cost, text)| observation(cost, text, Operators::SPEC)));
+    let parts = NamedParts::of(partials);
+    all.extend(
+        operator(&all_ranks.operators, &parts).map(|(cost, text)| observation(cost, text, Operators::SPEC)),
+    );
     all.extend(
         module(&all_ranks.modules, partials).map(|(cost, text)| observation(cost, text, ModulesTable::SPEC)),
     );
@@ -47,10 +56,12 @@ pub(crate) fn observations(partials: &[Partial], all_ranks: &OperatorTables) -> 
     all
 }
 
-/// The operator with most self time: on the GPU if there is one.
-fn operator(operators: &Batch) -> Option<(Ns, String)> {
+/// The operator, or part of a graph that the program named, with most self time: on the GPU if there is one.
+fn operator(operators: &Batch, parts: &NamedParts) -> Option<(Ns, String)> {
     let of_capture = OperatorsOverRanks::rows(operators).filter(|r| r.scope == "capture");
-    let rows = sums(of_capture.map(|r| ([r.name], [r.gpu_self_ns, r.host_self_ns, r.count as i64])));
+    let mark = |r: &OperatorOverRanksRow| if parts.has(r) { PART } else { "" };
+    let rows =
+        sums(of_capture.map(|r| ([r.name, mark(&r)], [r.gpu_self_ns, r.host_self_ns, r.count as i64])));
     let on_gpu = rows.iter().any(|s| s.values[0] > 0);
     let value = |v: &[i64; 3]| if on_gpu { v[0] } else { v[1] };
     let all: Ns = rows.iter().map(|s| value(&s.values)).sum();
@@ -61,11 +72,15 @@ fn operator(operators: &Batch) -> Option<(Ns, String)> {
     let (own, share) = (value(&most.values), percent(value(&most.values), all));
     share.filter(|s| *s >= PART_MIN_PCT)?;
     let (place, of) = if on_gpu { ("GPU", "all GPU time") } else { ("host", "the operators' time") };
+    let name = clip(most.key[0], 60);
+    let (subject, time) = match most.key[1] {
+        PART => (format!("The part of a CUDA graph that the program calls `{name}` has"), "replay"),
+        _ => (format!("`{name}` is the operator with"), "call"),
+    };
     let sentence = format!(
-        "`{}` is the operator with most {place} time of its own: {} of {of}, {} of {}{}",
-        clip(most.key[0], 60),
+        "{subject} most {place} time of its own: {} of {of}, {} of {}{}",
         fmt_pct(share),
-        counted(most.values[2] as u64, "call"),
+        counted(most.values[2] as u64, time),
         fmt_ns(own / most.values[2].max(1)),
         if most.values[2] == 1 { "" } else { " on average" }
     );

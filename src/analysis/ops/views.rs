@@ -3,6 +3,7 @@
 use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
 use crate::ops::anomalies_over_ranks::{AnomaliesOverRanks, AnomalyOverRanksRow};
+use crate::ops::graph_parts::NamedParts;
 use crate::ops::over_ranks::{
     ModuleOverRanksRow, ModulesOverRanks, OperatorOverRanksRow, OperatorsOverRanks,
 };
@@ -81,21 +82,25 @@ const KNOWN_PCT: f64 = 50.0;
 const TOLD_PCT: f64 = 1.0;
 
 /// Names of the operators with the most GPU time of their own, over all scopes and other keys, with their
-/// shares of all GPU time but that of collectives, percent. None where most of it has no operator.
-pub(crate) fn with_most_gpu_time(operators: &Batch) -> Vec<(String, f64)> {
-    let mut sums: BTreeMap<&str, Ns> = BTreeMap::new();
+/// shares of all GPU time but that of collectives, percent, and among them the parts of graphs that the
+/// program named, marked as such. None where most of it has no operator.
+pub(crate) fn with_most_gpu_time(operators: &Batch, parts: &NamedParts) -> Vec<(String, f64)> {
+    let mut sums: BTreeMap<(&str, bool), Ns> = BTreeMap::new();
     for r in OperatorsOverRanks::rows(operators) {
-        *sums.entry(r.name).or_default() += r.gpu_self_ns;
+        *sums.entry((r.name, parts.has(&r))).or_default() += r.gpu_self_ns;
     }
     // Communication is told elsewhere.
-    sums.retain(|name, _| !is_host_communication(Class::HostOp, name));
+    sums.retain(|(name, _), _| !is_host_communication(Class::HostOp, name));
     let total: Ns = sums.values().sum();
-    let mut all: Vec<(&str, Ns)> = sums.into_iter().filter(|(name, _)| !name.starts_with('[')).collect();
+    let mut all: Vec<((&str, bool), Ns)> =
+        sums.into_iter().filter(|((name, _), _)| !name.starts_with('[')).collect();
     if percent(all.iter().map(|(_, ns)| *ns).sum(), total).is_none_or(|known| known < KNOWN_PCT) {
         return Vec::new();
     }
     all.sort_by_key(|(name, ns)| (Reverse(*ns), *name));
-    let shares = all.into_iter().map(|(name, ns)| (name.to_string(), percent(ns, total).unwrap_or(0.0)));
+    let shown =
+        |(name, is_part): (&str, bool)| if is_part { format!("{name} (graph)") } else { name.to_string() };
+    let shares = all.into_iter().map(|(of, ns)| (shown(of), percent(ns, total).unwrap_or(0.0)));
     shares.take(TOLD).filter(|(_, share)| *share >= TOLD_PCT).collect()
 }
 

@@ -34,3 +34,13 @@ fn counters_of_the_twin_are_as_planted_for_both_writers() {
         );
     }
 }
+
+#[test]
+fn a_file_without_properties_of_devices_says_why_there_is_no_peak() {
+    let Some(root) = shared::folder() else { return };
+    let twin = root.trace("torch215/twin");
+    let notes = |file: &str| answer(&[twin.join(file)], &options()).notes("ops");
+    let is_why = |note: &String| note.starts_with("a .pftrace of torch carries no properties of devices");
+    assert!(notes("cuspy.pftrace.gz").iter().any(is_why));
+    assert!(!notes("cuspy.json.gz").iter().any(is_why));
+}

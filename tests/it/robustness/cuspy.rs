@@ -161,6 +161,23 @@ fn kernels_of_graphs_have_the_names_that_the_program_gave_them() {
 }
 
 #[test]
+fn a_named_part_of_a_graph_is_no_operator() {
+    let mut t = signed();
+    t.thread(1)
+        .graph_launch(us(10)..us(20))
+        .kernel("a", 7, us(21)..us(90))
+        .graph_node(2, 8_589_934_593)
+        .arg("name", "attention");
+    let (_, answer) = read(&t, CUSPY);
+    let outputs = || answer.outcome.outputs.iter().map(|(_, output)| output);
+    let told: Vec<&str> = outputs().flat_map(|o| &o.observations).map(|o| o.sentence.as_str()).collect();
+    let sentence =
+        "The part of a CUDA graph that the program calls `attention` has most GPU time of its own: ";
+    let found = told.iter().find(|s| s.starts_with(sentence));
+    assert!(found.is_some_and(|s| s.contains("1 replay of 69.0 us")), "{told:?}");
+}
+
+#[test]
 fn edges_between_nodes_are_no_launches() {
     let flow = |id: u64| {
         format!(r#"{{"ph": "s", "id": {id}, "pid": 0, "tid": 7, "ts": 1.0, "cat": "ac2g", "name": "ac2g"}}"#)

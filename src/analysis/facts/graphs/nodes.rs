@@ -267,6 +267,11 @@ impl GraphNodes {
         }
     }
 
+    /// What the program called parts of its graphs; some several times.
+    pub(crate) fn annotations(&self) -> impl Iterator<Item = StrId> {
+        self.annotated.values().filter_map(|operator| Some(self.operator(*operator)?.name))
+    }
+
     /// Where an activity is in its replay; `None` if it is not in a graph.
     pub(crate) fn node(&self, activity: u32) -> Option<ReplayPlace> {
         let (replay, index) = (*self.places.get(activity as usize)?)?;
