@@ -8,6 +8,7 @@
 
 use crate::copies::copy::{Copy, copies};
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::callbacks::by_callback;
 use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::host_time::{HostTimes, LostHostTime};
 use crate::diagnosis::piece::{LostPiece, frame_of};
@@ -78,7 +79,7 @@ pub(crate) fn push(
         .collect();
     let thread = classifier.default_thread;
     let mut host_times = HostTimes::new(trace, host, thread, windows);
-    let mut idle = idle_pieces(&gaps, host, (thread, &mut host_times));
+    let mut idle = by_callback(trace, work, idle_pieces(&gaps, host, (thread, &mut host_times)));
     host_times.push(times, trace, work);
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);

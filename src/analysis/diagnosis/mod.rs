@@ -6,6 +6,7 @@
 
 mod account;
 mod bubbles;
+mod callbacks;
 mod cause;
 mod cause_words;
 mod causes;

@@ -12,6 +12,7 @@ pub mod engines;
 pub mod flame;
 pub mod graph_ops;
 pub mod hardware_counters;
+pub mod host_callback;
 pub mod iterations;
 pub mod kernels;
 pub mod known_samples;

@@ -10,6 +10,7 @@ mod expert_imbalance;
 mod graph_launch;
 mod graph_preparation;
 mod host_alloc;
+mod host_callback;
 mod host_dispatch;
 mod host_lock;
 mod host_pause;
@@ -64,6 +65,7 @@ causes! {
     Imbalance imbalance,
     Throttled throttled,
     RoleWait role_wait,
+    HostCallback host_callback,
     DataLoader data_loader,
     HostAlloc host_alloc,
     WarmUp warm_up,
