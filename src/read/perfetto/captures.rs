@@ -52,9 +52,7 @@ fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
                 }
                 if let Some(bytes) = packet.event {
                     // Tracks are described before the events, so most files are told by their beginning.
-                    if (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1).is_none() {
-                        return None;
-                    }
+                    (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1)?;
                     note(bytes, &mut tracks, &mut with_work);
                 }
                 let swallowed = packet.swallowed;
