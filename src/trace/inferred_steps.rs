@@ -59,8 +59,8 @@ pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: 
             return found;
         }
         // What covers most time may be a phase of each step, such as loading data.
-        let others = repeated_annotations(c, classes).into_iter().skip(1);
-        let mut others = others.map(|steps| Steps::new(StepRule::Annotation, steps));
+        let mut others =
+            repeated_annotations(c, classes).skip(1).map(|steps| Steps::new(StepRule::Annotation, steps));
         if let Some(steps) = others.find(|steps| evidence.refusal(steps).is_none()) {
             return Steps { has_profiler_steps: found.has_profiler_steps, ..steps };
         }

@@ -253,7 +253,7 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
     if !marked.is_empty() {
         return found(StepRule::ProfilerStep, marked);
     }
-    match repeated_annotations(c, classes).into_iter().next() {
+    match repeated_annotations(c, classes).next() {
         Some(steps) => found(StepRule::Annotation, steps),
         None => found(StepRule::Capture, Vec::new()),
     }
@@ -331,7 +331,7 @@ pub fn label_of(name: &str) -> Option<i64> {
 
 /// Annotations at the top level of one thread whose names are equal after masking digits and which do not
 /// overlap, two at least. Of several such sets the one that covers most time is first.
-pub(crate) fn repeated_annotations(c: &Columns, classes: &[Class]) -> Vec<Vec<Step>> {
+pub(crate) fn repeated_annotations(c: &Columns, classes: &[Class]) -> impl Iterator<Item = Vec<Step>> {
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
@@ -355,7 +355,7 @@ pub(crate) fn repeated_annotations(c: &Columns, classes: &[Class]) -> Vec<Vec<St
     let covered = |rows: &[u32]| rows.iter().map(|&r| c.dur[r as usize]).sum::<Ns>();
     let mut sets: Vec<Vec<u32>> = groups.into_values().filter(|rows| rows.len() >= 2).collect();
     sets.sort_by_key(|rows| (std::cmp::Reverse(covered(rows)), c.ts[rows[0] as usize]));
-    sets.into_iter().map(|rows| build(c, rows, label_of)).collect()
+    sets.into_iter().map(|rows| build(c, rows, label_of))
 }
 
 /// A name with every number replaced by `#`, so that names which differ in numbers alone are one.
