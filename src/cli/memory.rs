@@ -1,5 +1,6 @@
 //! The memory limit: the user's value, or most of the memory that is available to this process.
 
+use hta_base::process::number_after;
 use hta_read::room::MemoryLimit;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,8 +74,9 @@ fn spare(root: &Path) -> Option<u64> {
         // `max` does not parse: the group has no limit.
         if let (Some(max), Some(now)) = (number("memory.max"), number("memory.current")) {
             // The page cache is reclaimed when memory is short, so it does not count as used.
-            let cached =
-                fs::read_to_string(folder.join("memory.stat")).ok().and_then(|t| value(&t, "inactive_file "));
+            let cached = fs::read_to_string(folder.join("memory.stat"))
+                .ok()
+                .and_then(|t| number_after(&t, "inactive_file "));
             let left = max.saturating_sub(now.saturating_sub(cached.unwrap_or(0)));
             least = Some(least.map_or(left, |l| l.min(left)));
         }
@@ -89,7 +91,7 @@ fn spare(root: &Path) -> Option<u64> {
         let most = limits
             .lines()
             .find_map(|l| l.strip_prefix(limit)?.split_whitespace().next()?.parse::<u64>().ok());
-        if let (Some(most), Some(taken)) = (most, value(&status, taken)) {
+        if let (Some(most), Some(taken)) = (most, number_after(&status, taken)) {
             let left = most.saturating_sub(taken << 10) / HALF;
             least = Some(least.map_or(left, |l| l.min(left)));
         }
@@ -98,12 +100,7 @@ fn spare(root: &Path) -> Option<u64> {
 }
 
 fn available(meminfo: &str) -> Option<u64> {
-    value(meminfo, "MemAvailable:").map(|kib| kib << 10)
-}
-
-/// The number that follows `word` at the start of a line.
-pub fn value(text: &str, word: &str) -> Option<u64> {
-    text.lines().find_map(|l| l.strip_prefix(word))?.trim().trim_end_matches("kB").trim().parse().ok()
+    number_after(meminfo, "MemAvailable:").map(|kib| kib << 10)
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::interrupt;
-#[cfg(target_os = "linux")]
-use crate::cli::memory;
+use hta_base::process::own_memory;
 use hta_base::units::{MemoryLimit, fmt_bytes};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -89,28 +88,4 @@ impl Drop for Watch {
 
 fn end(limits: &WatchLimits, reason: &str, hint: &str) {
     interrupt::end(&format!("hta: cannot {}: {reason}\nhint: {hint}", limits.doing), Exit::Nothing as i32);
-}
-
-/// Memory of this process that no file backs, bytes.
-#[cfg(target_os = "linux")]
-fn own_memory() -> Option<u64> {
-    memory::value(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:").map(|kib| kib << 10)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn own_memory() -> Option<u64> {
-    None
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_that_is_filled_is_seen() {
-        let before = own_memory().expect("a size");
-        // Without `black_box` the compiler leaves out what nobody reads.
-        let filled = std::hint::black_box(vec![1u8; 64 << 20]);
-        assert!(own_memory().expect("a size") > before + (32 << 20) && filled.len() > 1);
-    }
 }

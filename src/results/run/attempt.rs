@@ -8,6 +8,7 @@ use crate::run::outcome::RankResults;
 use crate::run::rank::{Failure, RankContext, one};
 use crate::run::{Extent, Progress, Request, RowSink};
 use crate::store::PartialStore;
+use hta_base::process::{resident_memory, return_freed_memory};
 use hta_read::error::SetError;
 use hta_read::load::load;
 use hta_read::options::LoadOptions;
@@ -65,7 +66,12 @@ pub(super) fn attempt(
                 room,
                 store: &store,
             };
-            one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
+            let result = one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows));
+            // The rank keeps its share of the limit until its memory is back: no other takes it before.
+            if request.load.memory.is_some_and(is_near) {
+                return_freed_memory();
+            }
+            result
         });
     progress.finish();
     if let Some(source) = order.error() {
@@ -115,6 +121,15 @@ fn sorted<'a>(
         }
     }
     Ok(Attempt::Finished(done, refused, store))
+}
+
+/// Percent of a memory limit above which freed memory is returned after each rank. Below, it is kept: a later
+/// rank then does not wait for new pages.
+const NEAR_PERCENT: u64 = 75;
+
+/// Whether the process takes so much memory that what it has freed must be returned.
+fn is_near(limit: MemoryLimit) -> bool {
+    resident_memory().is_some_and(|bytes| bytes > limit.bytes / 100 * NEAR_PERCENT)
 }
 
 /// Memory reserved for the program, its threads and the tables that are being written, bytes.
