@@ -80,6 +80,7 @@ pub fn discover_roles<P: Clone + Into<Location>>(
     let inputs = leave_out_twins(found.into_iter().flat_map(split).collect());
     let mut inputs = leave_out_copies(inputs);
     set_roles(&mut inputs, roles)?;
+    leave_out_without_rank(&mut inputs);
     Ok(inputs)
 }
 
@@ -189,12 +190,32 @@ fn leave_out_twins(mut inputs: Vec<Input>) -> Vec<Input> {
     let is_trace = |input: &&Input| of_packets.contains(&stem(input)) && peek(input).is_ok();
     let known: BTreeSet<_> = inputs.iter().filter(of_json).filter(is_trace).map(stem).collect();
     let is_twin = |input: &Input| is_packets_name(&input.path) && known.contains(&stem(input));
-    for input in inputs.iter_mut().filter(|input| is_twin(input)) {
-        let process = Some(ProcessPart { key: PartKey::TwinOfJson, index: 0, count: 1, rows: None });
-        *input = Input { shown: input.path.display().to_string(), process, seen: None, ..input.clone() };
-    }
+    inputs.iter_mut().filter(|input| is_twin(input)).for_each(|i| leave_out(i, PartKey::TwinOfJson));
     inputs.dedup_by(|a, b| a.path == b.path && is_packets_name(&a.path) && is_left_out(a) && is_left_out(b));
     inputs
+}
+
+/// Leaves out the Perfetto traces of torch whose names give no rank, if they lie beside traces of another
+/// form: their position among files that name a rank says nothing. Among themselves they are processes.
+fn leave_out_without_rank(inputs: &mut [Input]) {
+    if !inputs.iter().any(Input::is_own_packets) {
+        return;
+    }
+    let ranks = assign_ranks(inputs, &vec![None; inputs.len()]);
+    let is_beside = |i: &Input| !i.is_own_packets() && !i.is_dump() && !is_left_out(i) && peek(i).is_ok();
+    if !inputs.iter().any(is_beside) {
+        return;
+    }
+    for (input, (_, source)) in inputs.iter_mut().zip(ranks) {
+        if input.is_own_packets() && source == RankSource::Position && role_of(input).is_none() {
+            leave_out(input, PartKey::WithoutRank);
+        }
+    }
+}
+
+fn leave_out(input: &mut Input, key: PartKey) {
+    let process = Some(ProcessPart { key, index: 0, count: 1, rows: None });
+    *input = Input { shown: input.path.display().to_string(), process, seen: None, ..input.clone() };
 }
 
 fn is_left_out(input: &Input) -> bool {

@@ -37,6 +37,12 @@ pub enum ReadError {
     /// A Perfetto trace beside the Chrome JSON of the same recording, which says more.
     #[error("left out {file}: expected a recording of its own, found that of the JSON file beside it")]
     TwinOfJson { file: String },
+    /// A Perfetto trace whose name gives no rank, beside the files of ranks.
+    #[error(
+        "left out {file}: expected a name with its rank beside the files of ranks, because such a Perfetto \
+         trace records none"
+    )]
+    WithoutRank { file: String },
     /// A Perfetto trace with track events of another program, and their categories.
     #[error(
         "cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found TrackEvents of \
@@ -91,6 +97,9 @@ impl ReadError {
                 Some("give the files of the ranks instead of the merged one (`hta explain ranks`)")
             }
             ReadError::MergedCopy { .. } => None,
+            ReadError::WithoutRank { .. } => {
+                Some("name it rank_N.pftrace if it is a rank of this job; alone it can be analysed as it is")
+            }
             ReadError::TwinOfJson { .. } => Some("alone it can be analysed: hta analyze FILE"),
             ReadError::OtherEvents { .. } => Some(PERFETTO_HINT),
             ReadError::NothingRecorded { .. } => Some(

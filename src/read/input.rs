@@ -81,6 +81,8 @@ pub enum PartKey {
     CopyOfRanks,
     /// A Perfetto trace beside the Chrome JSON of the same recording: it is left out.
     TwinOfJson,
+    /// A Perfetto trace whose name gives no rank, beside traces of another form: it is left out.
+    WithoutRank,
     /// A whole merged file whose ranks cannot be told apart: why.
     Mixed(String),
 }

@@ -54,7 +54,8 @@ impl TraceFormat for Kineto {
             Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
             Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
             Some(PartKey::Rank(rank, _)) => (Some(*rank), None),
-            Some(PartKey::Process(_) | PartKey::Idle(_) | PartKey::TwinOfJson) | None => {
+            Some(PartKey::Process(_) | PartKey::Idle(_) | PartKey::TwinOfJson | PartKey::WithoutRank)
+            | None => {
                 let meta = peek::peek(input, start)?;
                 (meta.rank, meta.world_size)
             }

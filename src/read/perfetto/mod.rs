@@ -47,8 +47,10 @@ impl TraceFormat for Perfetto {
         if let Some(reason) = start.damage.clone() {
             return Err(ReadError::Damaged { file: input.shown.clone(), reason });
         }
-        if let Some(PartKey::TwinOfJson) = input.process.as_ref().map(|part| &part.key) {
-            return Err(ReadError::TwinOfJson { file: input.shown.clone() });
+        match input.process.as_ref().map(|part| &part.key) {
+            Some(PartKey::TwinOfJson) => return Err(ReadError::TwinOfJson { file: input.shown.clone() }),
+            Some(PartKey::WithoutRank) => return Err(ReadError::WithoutRank { file: input.shown.clone() }),
+            _ => {}
         }
         Ok(FileHead { rank: None, world: None, recorder: recognize::writer(input)? })
     }

@@ -395,6 +395,29 @@ fn runs_that_were_merged_are_captures_of_their_own() {
 }
 
 #[test]
+fn beside_json_a_name_must_give_the_rank() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for rank in 0..2 {
+        let json = job().rank(rank).to_bytes(&Format::default());
+        write(&folder.path().join(format!("rank_{rank}.json")), &json);
+    }
+    let packets = perfetto_file(&job().to_packets());
+    write(&folder.path().join("capture.pftrace"), &packets);
+    for command in ["inputs", "breakdown"] {
+        let run = hta(&[command], &[folder.path()]);
+        let said = [run.stdout, run.stderr].map(|b| String::from_utf8_lossy(&b).into_owned()).join("\n");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("capture.pftrace: expected a name with its rank"), "{said}");
+        assert!(!said.contains("2 capture.pftrace") && run.status.code() == Some(1), "{said}");
+    }
+    std::fs::rename(folder.path().join("capture.pftrace"), folder.path().join("rank_2.pftrace"))
+        .expect("renamed");
+    let run = hta(&["inputs"], &[folder.path()]);
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(said.contains("3 ranks") && run.status.code() == Some(0), "{said}");
+}
+
+#[test]
 fn beside_json_of_the_same_name_the_json_is_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for rank in 0..2 {

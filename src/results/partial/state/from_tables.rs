@@ -33,6 +33,7 @@ fn error_of(row: FileRow) -> Option<ReadError> {
         "merged" => ReadError::Merged { file, what: text?.to_string() },
         "merged_copy" => ReadError::MergedCopy { file },
         "twin_of_json" => ReadError::TwinOfJson { file },
+        "without_rank" => ReadError::WithoutRank { file },
         "other_events" => ReadError::OtherEvents { file, categories: text?.to_string() },
         "nothing_recorded" => ReadError::NothingRecorded { file, what: text?.to_string() },
         "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },

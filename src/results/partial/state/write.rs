@@ -192,6 +192,7 @@ fn error_parts(error: &ReadError) -> ErrorParts {
         ReadError::Merged { what, .. } => (Some("merged"), Some(what.clone()), None, None),
         ReadError::MergedCopy { .. } => (Some("merged_copy"), None, None, None),
         ReadError::TwinOfJson { .. } => (Some("twin_of_json"), None, None, None),
+        ReadError::WithoutRank { .. } => (Some("without_rank"), None, None, None),
         ReadError::OtherEvents { categories, .. } => {
             (Some("other_events"), Some(categories.clone()), None, None)
         }
