@@ -174,7 +174,7 @@ pub fn is_packets_name(path: &Path) -> bool {
 }
 
 static RANK_FILE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?\d+(\.[^/]*)?\.json$").ok());
+    LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?[0-9]+(\.[^/]*)?\.json$").ok());
 
 /// File name without folders and without the endings of traces and memory snapshots.
 pub(super) fn base_name(path: &Path) -> String {

@@ -13,8 +13,10 @@ use std::sync::LazyLock;
 
 /// A row that NCCL's profiler plugin writes.
 static NCCL_ROW: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#""cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|NET_IB|\w+_API)"\s*,\s*"ph"\s*:\s*"[be]""#)
-        .ok()
+    Regex::new(
+        r#"(?-u)"cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|NET_IB|\w+_API)"\s*,\s*"ph"\s*:\s*"[be]""#,
+    )
+    .ok()
 });
 
 /// Ending of the name, what the file is, and what to do with it.

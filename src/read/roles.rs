@@ -131,11 +131,11 @@ const ROLES: [&str; 27] = [
 const FOLDERS: usize = 3;
 
 static NUMBERED: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^([a-z]+(?:_[a-z]+)?)(?:[-_.]?(\d+))?$").ok());
+    LazyLock::new(|| Regex::new(r"^([a-z]+(?:_[a-z]+)?)(?:[-_.]?([0-9]+))?$").ok());
 
 /// A role, perhaps a number, and after something else the rank.
 static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^([a-z]+?(?:_(?:policy|model))?)(?:[-_.]?(\d+))?[-_.](?:.*[-_.])?rank").ok()
+    Regex::new(r"^([a-z]+?(?:_(?:policy|model))?)(?:[-_.]?([0-9]+))?[-_.](?:.*[-_.])?rank").ok()
 });
 
 fn role_in_path(path: &Path) -> Option<ToldRole> {

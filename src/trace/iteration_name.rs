@@ -49,7 +49,7 @@ macro_rules! pattern {
 /// vLLM and SGLang with sums over requests.
 fn detailed(name: &str) -> Option<Iteration> {
     static NAME: LazyLock<Regex> = pattern!(
-        r"^execute_(\d+)_context_(\d+)\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_(\d+)\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)$"
+        r"^execute_([0-9]+)_context_([0-9]+)\(sq([0-9]+)sk([0-9]+)sqsq([0-9]+)sqsk([0-9]+)\)_generation_([0-9]+)\(sq([0-9]+)sk([0-9]+)sqsq([0-9]+)sqsk([0-9]+)\)$"
     );
     let [tokens, context, sq, sk, sqsq, sqsk, generation, g_sq, g_sk, g_sqsq, g_sqsk] =
         numbers::<11>(&NAME.captures(name)?)?;
@@ -71,7 +71,8 @@ fn detailed(name: &str) -> Option<Iteration> {
 
 /// vLLM: requests and tokens of each phase.
 fn plain(name: &str) -> Option<Iteration> {
-    static NAME: LazyLock<Regex> = pattern!(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$");
+    static NAME: LazyLock<Regex> =
+        pattern!(r"^execute_context_([0-9]+)\(([0-9]+)\)_generation_([0-9]+)\(([0-9]+)\)$");
     let [context, read, generation, written] = numbers::<4>(&NAME.captures(name)?)?;
     let load = |requests, query| PhaseLoad {
         requests: Some(requests),
@@ -90,7 +91,7 @@ fn plain(name: &str) -> Option<Iteration> {
 /// vLLM before 0.12: only whether requests are new. Those that are not may still read a part of their
 /// prompts, so the phase is that of most iterations, and how many tokens they are is not known.
 fn early(name: &str) -> Option<Iteration> {
-    static NAME: LazyLock<Regex> = pattern!(r"^execute_new_(\d+)_cached_(\d+)$");
+    static NAME: LazyLock<Regex> = pattern!(r"^execute_new_([0-9]+)_cached_([0-9]+)$");
     let [new, cached] = numbers::<2>(&NAME.captures(name)?)?;
     Some(Iteration {
         requests: Some(new.checked_add(cached)?),
@@ -107,7 +108,8 @@ fn value(words: &str, keys: &[&str]) -> Option<u64> {
 
 /// SGLang: mode, batch size, and any of several keys in any order.
 fn sglang(name: &str) -> Option<Iteration> {
-    static NAME: LazyLock<Regex> = pattern!(r"^step\[(\w+) bs=(\d+)((?: \w+=[^ \]]+)*)\]$");
+    static NAME: LazyLock<Regex> =
+        pattern!(r"^step\[([0-9A-Za-z_]+) bs=([0-9]+)((?: [0-9A-Za-z_]+=[^ \]]+)*)\]$");
     let found = NAME.captures(name)?;
     let (mode, keys) = (found.get(1)?.as_str(), found.get(3)?.as_str());
     let requests: u64 = found.get(2)?.as_str().parse().ok()?;
@@ -150,7 +152,7 @@ fn sglang(name: &str) -> Option<Iteration> {
 
 /// ATOM, prompts.
 fn atom_prefill(name: &str) -> Option<Iteration> {
-    static NAME: LazyLock<Regex> = pattern!(r"^prefill\[bs=(\d+) tok=(\d+)(?: .*)?\]$");
+    static NAME: LazyLock<Regex> = pattern!(r"^prefill\[bs=([0-9]+) tok=([0-9]+)(?: .*)?\]$");
     let [requests, tokens] = numbers::<2>(&NAME.captures(name)?)?;
     Some(Iteration {
         requests: Some(requests),
@@ -162,7 +164,8 @@ fn atom_prefill(name: &str) -> Option<Iteration> {
 
 /// ATOM, generation: the real batch before the slash, the padded one after it.
 fn atom_decode(name: &str) -> Option<Iteration> {
-    static NAME: LazyLock<Regex> = pattern!(r"^decode\[bs=(\d+)/(\d+) tok=(\d+)((?: \w+=[^ \]]+)*)\]$");
+    static NAME: LazyLock<Regex> =
+        pattern!(r"^decode\[bs=([0-9]+)/([0-9]+) tok=([0-9]+)((?: [0-9A-Za-z_]+=[^ \]]+)*)\]$");
     let found = NAME.captures(name)?;
     let [requests, padded, tokens] = numbers::<3>(&found)?;
     let keys = found.get(4)?.as_str();
@@ -183,7 +186,7 @@ fn atom_decode(name: &str) -> Option<Iteration> {
 
 /// An image request of a diffusion model.
 fn diffusion(name: &str) -> Option<Iteration> {
-    static NAME: LazyLock<Regex> = pattern!(r"^execute_diffusion_(\d+)_(\d+)x(\d+)$");
+    static NAME: LazyLock<Regex> = pattern!(r"^execute_diffusion_([0-9]+)_([0-9]+)x([0-9]+)$");
     let [requests, width, height] = numbers::<3>(&NAME.captures(name)?)?;
     Some(Iteration {
         requests: Some(requests),

@@ -31,7 +31,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 /// What the first bytes of a merged file have.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r#""pid"\s*:\s*"\[(?:TP|DP|PP|EP)\d|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d|"name"\s*:\s*"(?i:rank)[ _-]?\d"#,
+        r#"(?-u)"pid"\s*:\s*"\[(?:TP|DP|PP|EP)\d|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d|"name"\s*:\s*"(?i:rank)[ _-]?\d"#,
     )
     .ok()
 });

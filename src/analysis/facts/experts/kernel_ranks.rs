@@ -28,12 +28,13 @@ impl KernelRanks {
 const OF_HOST: u32 = 8;
 
 static BETWEEN_HOSTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let first = r"\binternode::(?:notify_dispatch|dispatch|combine)<(?:true|false|\(bool\)[01]), *";
-    Regex::new(&format!(r"{first}(?:\(int\))?(\d+)")).ok()
+    let first = r"(?-u:\b)internode::(?:notify_dispatch|dispatch|combine)<(?:true|false|\(bool\)[01]), *";
+    Regex::new(&format!(r"{first}(?:\(int\))?([0-9]+)")).ok()
 });
 
 static ON_HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"\bintranode::(?:(?:notify_dispatch|dispatch)<|combine<[^,<>]+, *)(?:\(int\))?(\d+)").ok()
+    Regex::new(r"(?-u:\b)intranode::(?:(?:notify_dispatch|dispatch)<|combine<[^,<>]+, *)(?:\(int\))?([0-9]+)")
+        .ok()
 });
 
 fn of_name(name: &str) -> Option<KernelRanks> {

@@ -16,8 +16,8 @@ const NO_PYTHON: &str = "[no python]";
 const NO_NODE: &str = "[no node]";
 
 static NODE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(\w+Backward\d*|AccumulateGrad)::").ok());
-static OPERATOR: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"at::_ops::(\w+)::").ok());
+    LazyLock::new(|| Regex::new(r"([0-9A-Za-z_]+Backward[0-9]*|AccumulateGrad)::").ok());
+static OPERATOR: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"at::_ops::([0-9A-Za-z_]+)::").ok());
 
 /// What a stack says about the phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
