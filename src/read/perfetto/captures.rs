@@ -4,12 +4,12 @@
 
 use super::fields::event;
 use super::packet::TracePacket;
-use super::packets::{PacketBuffer, PacketStep};
 use super::tracks::{TrackDescriptor, Tracks};
+use super::walk::{PacketWalk, Walked};
 use super::wire::WireMessage;
 use crate::input::{Input, PartKey, ProcessPart};
 use crate::opening::open;
-use crate::source::{ByteCount, Source};
+use crate::source::ByteCount;
 use hta_trace::category::classify;
 use std::collections::BTreeSet;
 
@@ -38,41 +38,31 @@ pub(super) fn parts(input: Input) -> Vec<Input> {
 fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
     let mut source = open(&input.path, input.packing().ok()?, &ByteCount::default(), false).ok()?;
     let (mut tracks, mut with_work) = (Tracks::default(), BTreeSet::new());
-    let mut buffer = PacketBuffer::default();
-    loop {
-        match buffer.step() {
-            PacketStep::Packet(range, _) => {
-                let packet = TracePacket::read(buffer.get(range));
-                if let Some(track) = packet.track {
-                    tracks.describe(&TrackDescriptor::read(track).0);
-                }
-                // Device rows of torch: it puts one run into a file.
-                if packet.stage.is_some() {
-                    return None;
-                }
-                if let Some(bytes) = packet.event {
-                    // Tracks are described before the events, so most files are told by their beginning.
-                    (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1)?;
-                    note(bytes, &mut tracks, &mut with_work);
-                }
-                let swallowed = packet.swallowed;
-                buffer.go_back(swallowed);
-            }
-            PacketStep::Skipped(_) => {}
-            PacketStep::NeedMore => buffer_more(source.as_mut(), &mut buffer),
-            PacketStep::Cut(_) | PacketStep::TooLong(..) | PacketStep::End => break,
+    let mut walk = PacketWalk::new(source.as_mut(), BLOCK);
+    // What cannot be read is told when the file is read.
+    while let Ok(Some(next)) = walk.next() {
+        let Walked::Packet(bytes, _) = next else { continue };
+        let packet = TracePacket::read(bytes);
+        if let Some(track) = packet.track {
+            tracks.describe(&TrackDescriptor::read(track).0);
         }
+        // Device rows of torch: it puts one run into a file.
+        if packet.stage.is_some() {
+            return None;
+        }
+        if let Some(bytes) = packet.event {
+            // Tracks are described before the events, so most files are told by their beginning.
+            (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1)?;
+            note(bytes, &mut tracks, &mut with_work);
+        }
+        let swallowed = packet.swallowed;
+        walk.go_back(swallowed);
     }
     let named = |at: &usize| {
         let track = tracks.all.get(*at)?;
         Some((track.uuid, String::from_utf8_lossy(&track.name).into_owned()))
     };
     Some(with_work.iter().filter_map(named).collect())
-}
-
-fn buffer_more(source: &mut dyn Source, buffer: &mut PacketBuffer) {
-    let n = source.read(buffer.room(BLOCK)).unwrap_or(0);
-    buffer.add(n);
 }
 
 /// Notes the run of a device row.

@@ -1,9 +1,10 @@
-//! Reads one file: cuts it into packets as it is unpacked, and makes their rows.
+//! Reads one file: makes the rows of its packets as it is unpacked.
 
 use super::packet::TracePacket;
-use super::packets::{LONGEST, PacketBuffer, PacketStep};
+use super::packets::LONGEST;
 use super::recognize::writer;
 use super::rows::{ADDED_SEQUENCE, PerfettoRows};
+use super::walk::{PacketWalk, WalkProgress, Walked};
 use super::wire::WireMessage;
 use crate::error::ReadError;
 use crate::input::{Input, PartKey};
@@ -11,7 +12,7 @@ use crate::kineto::load::out_of_memory;
 use crate::opening::open;
 use crate::reading::{Reading, Spread, Unsettled};
 use crate::room::MemoryUse;
-use crate::source::{Compression, Source, SourceError};
+use crate::source::{Compression, Source};
 use hta_base::health::Counter;
 use hta_base::units::{Ns, fmt_bytes};
 use hta_trace::meta::Meta;
@@ -55,40 +56,27 @@ fn read(
     rows: &mut PerfettoRows,
     how: &Reading,
 ) -> Result<u64, ReadError> {
-    let mut buffer = PacketBuffer::default();
-    loop {
-        match buffer.step() {
-            PacketStep::Packet(range, at) => {
-                let swallowed = rows.packet(buffer.get(range), at);
-                buffer.go_back(swallowed);
+    let mut walk = PacketWalk::new(source, how.chunks.block);
+    while let Some(next) = walk.next().map_err(|error| ReadError::io(&input.shown, error))? {
+        match next {
+            Walked::Packet(bytes, at) => {
+                let swallowed = rows.packet(bytes, at);
+                walk.go_back(swallowed);
             }
-            PacketStep::Skipped(at) => rows.count(Counter::PacketDamaged, at, ""),
-            PacketStep::NeedMore => match source.read(buffer.room(how.chunks.block.max(1))) {
-                Ok(n) => {
-                    buffer.add(n);
-                    let held = rows.memory(&buffer, n == 0);
-                    how.room.hold(held).map_err(|refused| out_of_memory(input, refused))?;
-                }
-                Err(SourceError::Cut { reason, .. }) => {
-                    rows.count(Counter::Truncated, buffer.offset(), &reason);
-                    buffer.add(0);
-                }
-                Err(SourceError::Io(error)) => return Err(ReadError::io(&input.shown, error)),
-            },
-            PacketStep::Cut(at) => {
-                if rows.reader.columns.health.count(Counter::Truncated) == 0 {
-                    rows.count(Counter::Truncated, at, "");
-                }
-            }
-            PacketStep::TooLong(length, at) => {
+            Walked::Skipped(at) => rows.count(Counter::PacketDamaged, at, ""),
+            Walked::Cut(at, reason) => rows.count(Counter::Truncated, at, &reason),
+            Walked::TooLong(length, at) => {
                 let (length, most) = (fmt_bytes(length), fmt_bytes(LONGEST as u64));
                 let reason =
                     format!("the packet at byte {at} says it has {length}, where {most} are the most");
                 return Err(ReadError::Damaged { file: input.shown.clone(), reason });
             }
-            PacketStep::End => return Ok(buffer.offset()),
+            Walked::Block(progress) => {
+                how.room.hold(rows.memory(&progress)).map_err(|refused| out_of_memory(input, refused))?;
+            }
         }
     }
+    Ok(walk.offset())
 }
 
 impl PerfettoRows {
@@ -151,15 +139,15 @@ impl PerfettoRows {
         }
     }
 
-    fn memory(&self, buffer: &PacketBuffer, is_whole: bool) -> MemoryUse {
+    fn memory(&self, progress: &WalkProgress) -> MemoryUse {
         let texts = self.reader.columns.strings.held_bytes();
         let columns = self.reader.columns.held_bytes().saturating_sub(texts);
         MemoryUse {
             columns,
             texts,
-            buffers: buffer.held() + self.held(),
-            unpacked: buffer.offset(),
-            is_whole,
+            buffers: progress.held + self.held(),
+            unpacked: progress.offset,
+            is_whole: progress.is_last,
         }
     }
 }

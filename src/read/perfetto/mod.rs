@@ -24,6 +24,7 @@ mod rows;
 mod slices;
 mod stages;
 mod tracks;
+mod walk;
 mod wire;
 
 use super::format::{FileHead, FileStart, TraceFormat};

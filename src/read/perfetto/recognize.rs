@@ -4,14 +4,14 @@
 use super::fields::{event, packet as at, stage};
 use super::interned::InternedData;
 use super::packet::TracePacket;
-use super::packets::{PacketBuffer, PacketStep, is_packet};
+use super::packets::is_packet;
 use super::rows::ADDED_SEQUENCE;
 use super::tracks::{TrackDescriptor, TrackKind, Tracks};
+use super::walk::{PacketWalk, Walked};
 use super::wire::{WireMessage, WireValue, integers, varint};
 use crate::error::ReadError;
 use crate::input::Input;
 use crate::opening::open_any;
-use crate::source::SourceError;
 use hta_trace::meta::Recorder;
 use hta_trace::recorders::{
     OtherRecorder, PERFETTO_CHROME, PERFETTO_COMPRESSED, PERFETTO_GRAPHICS, PERFETTO_PROFILE, PERFETTO_SYSTEM,
@@ -84,23 +84,18 @@ impl FirstPackets {
     fn of(input: &Input) -> Result<Self, ReadError> {
         let io_error = |error| ReadError::io(&input.shown, error);
         let (_, mut source) = open_any(&input.path).map_err(io_error)?;
-        let (mut seen, mut buffer) = (Self::default(), PacketBuffer::default());
-        loop {
-            match buffer.step() {
-                PacketStep::Packet(range, at) => {
-                    let swallowed = seen.look_at(buffer.get(range), at);
-                    buffer.go_back(swallowed);
+        let (mut seen, mut walk) = (Self::default(), PacketWalk::new(source.as_mut(), BLOCK));
+        while let Some(next) = walk.next().map_err(io_error)? {
+            match next {
+                Walked::Packet(bytes, at) => {
+                    let swallowed = seen.look_at(bytes, at);
+                    walk.go_back(swallowed);
                 }
-                PacketStep::Skipped(_) => seen.is_damaged = true,
-                PacketStep::NeedMore => match source.read(buffer.room(BLOCK)) {
-                    Ok(n) => buffer.add(n),
-                    Err(SourceError::Cut { .. }) => buffer.add(0),
-                    Err(SourceError::Io(error)) => return Err(io_error(error)),
-                },
-                PacketStep::Cut(_) | PacketStep::TooLong(..) | PacketStep::End => break,
+                Walked::Skipped(_) => seen.is_damaged = true,
+                Walked::Cut(..) | Walked::TooLong(..) | Walked::Block(_) => {}
             }
             // Tracks are described before the first event, and there may be many.
-            if seen.packets >= PACKETS && seen.events >= PACKETS || buffer.offset() >= BYTES {
+            if seen.packets >= PACKETS && seen.events >= PACKETS || walk.offset() >= BYTES {
                 break;
             }
         }
