@@ -113,6 +113,8 @@ pub struct RecordedTrace {
     pub least_profiler_index: Option<i64>,
     /// Whether any `ts` had a fraction of a microsecond.
     pub has_fraction: bool,
+    /// Whether the file ends in the middle of its events, so that those behind are missing.
+    pub is_cut: bool,
     pub health: Health,
 }
 
@@ -324,6 +326,7 @@ impl ColumnsBuilder {
         self.window_start = self.window_start.or(theirs.window_start);
         self.window_end = theirs.window_end.or(self.window_end);
         self.has_fraction |= theirs.has_fraction;
+        self.is_cut |= theirs.is_cut;
         self.has_bare_samples |= theirs.has_bare_samples;
         self.sampled_metrics |= theirs.sampled_metrics;
         self.least_profiler_index = match (self.least_profiler_index, theirs.least_profiler_index) {

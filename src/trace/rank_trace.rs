@@ -244,10 +244,16 @@ impl RankTrace {
 
     /// Why there is no device, if there is none.
     pub fn without_devices(&self) -> Option<&'static str> {
-        match (self.devices.is_empty(), self.is_device_lost) {
-            (false, _) => None,
-            (true, true) => Some("its device was not recorded: none of its launches has a recorded kernel"),
-            (true, false) => Some("no GPU activity and no operators"),
+        match (self.devices.is_empty(), self.is_device_lost, self.columns.is_cut) {
+            (false, ..) => None,
+            (true, true, true) => Some("its file is cut: no kernel of its launches stands before the cut"),
+            (true, true, false) => {
+                Some("its device was not recorded: none of its launches has a recorded kernel")
+            }
+            (true, false, true) => {
+                Some("its file is cut: no GPU activity and no operator stands before the cut")
+            }
+            (true, false, false) => Some("no GPU activity and no operators"),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::api::Partial;
 use crate::inventory::Ranks;
 use crate::inventory::record_edges::RecordEdgeTable;
-use crate::recording::facts::{RECORDED, Recordings};
+use crate::recording::facts::{RECORDED, RecordingRow, Recordings};
 use hta_base::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::ranks_named;
@@ -18,6 +18,8 @@ pub struct Noted {
     pub span: Span,
     pub launches: i64,
     pub excerpt: bool,
+    /// Whether the file ends in the middle of its events.
+    pub is_cut: bool,
     /// First to last recorded event of the rank, ns.
     pub recorded: Ns,
 }
@@ -28,8 +30,9 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
     for p in inventory {
         let Some(rank) = p.rows::<Ranks>().next() else { continue };
         let recorded = rank.last_ts_ns - rank.first_ts_ns;
-        let lost =
-            p.rows::<Recordings>().next().filter(|r| r.device_state != RECORDED).map(|r| r.lost_launch_count);
+        let facts = p.rows::<Recordings>().next();
+        let is_cut = facts.as_ref().is_some_and(RecordingRow::is_cut);
+        let lost = facts.filter(|r| r.device_state != RECORDED).map(|r| r.lost_launch_count);
         for row in p.rows::<RecordEdgeTable>() {
             let Some(scope @ ("lead" | "lost_tail")) = row.scope else { continue };
             if lost.is_some_and(|lost| !is_edge_of_lost(scope, row.launches, lost)) {
@@ -42,6 +45,7 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
                 span: Span::new(row.from_ns, row.to_ns),
                 launches: row.launches as i64,
                 excerpt: row.excerpt,
+                is_cut,
                 recorded,
             });
         }
@@ -58,8 +62,15 @@ pub fn is_edge_of_lost(scope: &str, launches: u64, lost: u64) -> bool {
 
 /// The text of the note, for rows from any source. `ranks`: number of ranks of the set.
 pub fn sentences(noted: &[Noted], ranks: usize) -> Option<String> {
-    let of = |is_lead: bool| -> Vec<&Noted> { noted.iter().filter(|n| n.is_lead == is_lead).collect() };
-    let said = [lead_sentence(&of(true), ranks), tail_sentence(&of(false), ranks)];
+    let of = |is_lead: bool, is_cut: bool| -> Vec<&Noted> {
+        noted.iter().filter(|n| (n.is_lead, n.is_cut) == (is_lead, is_cut)).collect()
+    };
+    let said = [
+        lead_sentence(&of(true, false), ranks),
+        cut_sentence(&of(true, true), ranks, true),
+        tail_sentence(&of(false, false), ranks),
+        cut_sentence(&of(false, true), ranks, false),
+    ];
     let said: Vec<String> = said.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
@@ -128,4 +139,22 @@ fn tail_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
             most.rank,
         ),
     })
+}
+
+/// The same of files that are cut: what is missing may stand behind the cut.
+fn cut_sentence(of: &[&Noted], ranks: usize, is_lead: bool) -> Option<String> {
+    let most = of.iter().max_by_key(|n| (n.span.len(), Reverse(n.rank)))?;
+    let (who, time) = (who(of, ranks), fmt_ns(most.span.len()));
+    let what = match is_lead {
+        true => format!("the launches of what {who} ran first"),
+        false => format!("what the last launch calls of {who} started"),
+    };
+    let (files, at_most, whole) = match of {
+        [_] => ("The file is", "", "file"),
+        _ => ("Files are", "at most ", "files"),
+    };
+    Some(format!(
+        "{files} cut, and {what} may stand behind the cut: {at_most}{time} left out of every share. Get the \
+         whole {whole}."
+    ))
 }

@@ -108,6 +108,8 @@ const NO_FRAMES: &str = "no Python frames: record with with_stack=True";
 const FEW_FRAMES: &str =
     "fewer than half of the operators are inside Python frames: record with with_stack=True";
 
+const CUT_FRAMES: &str = "few or no Python frames stand before the cut of its file";
+
 /// The analysis of source lines.
 pub(crate) struct LinesOf;
 
@@ -130,13 +132,13 @@ impl Analysis for LinesOf {
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         let lines = lines(trace, options);
         if lines.is_empty() {
-            partial.reason = Some(NO_FRAMES);
+            partial.reason = Some(if trace.columns.is_cut { CUT_FRAMES } else { NO_FRAMES });
             return partial;
         }
         let calls = CallForest::new(trace);
         let (ops, framed) = framed_ops(&calls, &lines);
         if framed * 2 < ops {
-            partial.reason = Some(FEW_FRAMES);
+            partial.reason = Some(if trace.columns.is_cut { CUT_FRAMES } else { FEW_FRAMES });
             return partial;
         }
         let by = LineBy::named(options.settings.text(&BY));

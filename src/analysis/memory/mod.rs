@@ -275,7 +275,10 @@ impl Analysis for Memory {
         }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         if trace.columns.memory.is_empty() {
-            partial.reason = Some("no memory recorded (profile_memory=True records it)");
+            partial.reason = Some(match trace.columns.is_cut {
+                true => "no memory stands before the cut of its file",
+                false => "no memory recorded (profile_memory=True records it)",
+            });
         }
         partial.tables = RankMemory::of(trace, options).tables.clone();
         if let Some(held) = held_stacks(options) {

@@ -5,6 +5,7 @@ use crate::facts::shared_streams::communication_beside_compute;
 use crate::facts::validator::Validation;
 use crate::facts::vendor::DeviceVendor;
 use hashbrown::HashSet;
+use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
@@ -80,6 +81,9 @@ table! {
             "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs \
              and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
+        file_end: Text, "",
+            "whole; in_events (the file ends in the middle of its events, of which those behind are missing); \
+             behind_events (it ends in the middle behind them)";
         file: Text, "", "its file";
         rank_source: Text, "", "source of the rank: file, name, position or process";
         role: Option<Text>, "", "role of its program in a job of several; null: a job of one program";
@@ -147,6 +151,32 @@ pub(crate) const NOT_RECORDED: &str = "not_recorded";
 
 /// The state of a device of which the profiler read counters instead of recording activities.
 pub(crate) const COUNTED: &str = "counted";
+
+/// The end of a file that has one.
+pub(crate) const WHOLE: &str = "whole";
+
+/// The end of a file of which events are missing.
+pub const IN_EVENTS: &str = "in_events";
+
+impl RecordingRow<'_> {
+    /// Whether events are missing because the file ends in their middle.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.file_end == IN_EVENTS
+    }
+
+    /// Whether neither a launch nor an activity is recorded.
+    pub(crate) fn is_without_work(&self) -> bool {
+        self.activity_count == 0 && self.launch_count == 0
+    }
+}
+
+fn file_end(trace: &RankTrace) -> &'static str {
+    match (trace.columns.is_cut, trace.health.count(Counter::Truncated)) {
+        (true, _) => IN_EVENTS,
+        (false, 0) => WHOLE,
+        _ => "behind_events",
+    }
+}
 
 /// Largest number of processes of a rank that are listed.
 const MOST_PIDS: usize = 16;
@@ -297,6 +327,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         step_held_ns: trace.steps.lag.held,
         is_serving: mode.is_serving,
         excerpt: trace.edges.is_excerpt,
+        file_end: file_end(trace),
         file: &trace.file,
         rank_source: trace.rank_source.name(),
         role: trace.meta.role.as_ref().map(|role| role.name.as_str()),

@@ -3,6 +3,7 @@
 use crate::recording::capability::{Capability, Grade};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
+use hta_base::wording::ranks::ranks_named;
 
 table! {
     /// What the recording does not carry, or carries as a bound only. What has no row here is ok.
@@ -19,6 +20,9 @@ table! {
         next: Text, "", "what to record next time";
     }
 }
+
+/// What to do about a file that is cut.
+const WHOLE_FILE: &str = "get the whole file: copy it again, or let the profiler finish writing it";
 
 /// Why a capability of a rank, or of the job, is not carried in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +48,24 @@ impl Limit {
     pub(crate) fn withheld_or_bound(&self, withheld: &[Capability], bounds: &[Capability]) -> Vec<Limit> {
         let with = |grade, of: &[Capability]| Limit { grade, ..self.clone() }.of_all(of);
         [with(Grade::Withheld, withheld), with(Grade::AtMost, bounds)].concat()
+    }
+
+    /// The same limit, which may come from the cut of files: what is missing may stand behind it. `cut`: the
+    /// ranks of those files.
+    pub(crate) fn behind_cut(self, cut: &[u32]) -> Limit {
+        let files = match cut {
+            [] => return self,
+            [_] => "the file",
+            _ => "the files",
+        };
+        let are = if cut.len() == 1 { "is" } else { "are" };
+        let sentence = format!("{files} of {} {are} cut: {}", ranks_named(cut), self.sentence);
+        Limit { sentence, next: WHOLE_FILE.to_string(), ..self }
+    }
+
+    /// Whether it may come from the cut of files.
+    pub fn is_behind_cut(&self) -> bool {
+        self.next == WHOLE_FILE
     }
 
     /// The same limit of several capabilities.

@@ -103,11 +103,9 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
         )
     })?;
     let lines: Vec<String> = texts(verdict.get("lines")).iter().map(|l| clip(l, SENTENCE)).collect();
-    if let Some(reason) = withheld(call, &source, &folder).await? {
-        return Err(Refusal::cannot_answer(format!("cannot tell where the time goes: {reason}")).hint(
-            "record again as `explain` of `diagnosis` says under Trust; single tables can still be read by \
-             `sql`",
-        ));
+    if let Some([reason, action]) = withheld(call, &source, &folder).await? {
+        return Err(Refusal::cannot_answer(format!("cannot tell where the time goes: {reason}"))
+            .hint(format!("{action}; single tables can still be read by `sql`")));
     }
     let totals = verdict.get("totals").unwrap_or(&Value::Null);
     let causes = list(verdict.get("causes")).iter().take(MOST).map(|c| Brief {
@@ -186,16 +184,16 @@ async fn mesh(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> V
     (0..rows.len()).map(named).collect()
 }
 
-/// The reason for which a source has no diagnosis, if it has none.
+/// The reason for which a source has no diagnosis, and what to do, if it has none.
 async fn withheld(
     call: &ToolCall<'_>,
     source: &AskedSource,
     folder: &Location,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<[String; 2]>, Refusal> {
     let kind = literal(CauseKind::InputIncomplete.name());
     let sql = format!(
-        "SELECT reason FROM findings WHERE kind = {kind} AND certainty = 'withheld' ORDER BY position"
+        "SELECT reason, action FROM findings WHERE kind = {kind} AND certainty = 'withheld' ORDER BY position"
     );
     let rows = call.rows(source, folder, &sql, 1).await?;
-    Ok((rows.len() > 0).then(|| clip(rows.text(0, "reason"), 400)))
+    Ok((rows.len() > 0).then(|| ["reason", "action"].map(|column| clip(rows.text(0, column), 400))))
 }

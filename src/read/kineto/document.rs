@@ -209,6 +209,8 @@ impl Document {
         if !self.source_cut {
             self.reader.columns.health.hit(Counter::Truncated, self.offset + pos as u64);
         }
+        // Behind the events there are only other keys.
+        self.reader.columns.is_cut |= self.state != DocumentState::TopLevel || !self.behind_events;
         self.cut = true;
         self.state = DocumentState::Done;
     }

@@ -40,8 +40,8 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError>
     if source.trailing().garbage {
         rows.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
     }
-    let is_cut = rows.reader.columns.health.count(Counter::Truncated) > 0;
-    rows.finish(is_cut);
+    rows.reader.columns.is_cut = rows.reader.columns.health.count(Counter::Truncated) > 0;
+    rows.finish();
     let base_ns = rows.clocks.0.and(rows.clocks.1);
     let meta = Meta { recorder: writer, base_ns, ..Meta::default() };
     let unpacked_bytes = input.process.as_ref().map_or(unpacked, |part| part.share(unpacked));

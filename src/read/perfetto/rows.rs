@@ -169,11 +169,11 @@ impl PerfettoRows {
         self.pairing.held() + self.interned.held() + of_others
     }
 
-    /// Ends the slices that have no end. `is_cut`: the file ends early.
-    pub(super) fn finish(&mut self, is_cut: bool) {
+    /// Ends the slices that have no end.
+    pub(super) fn finish(&mut self) {
         let pairing = std::mem::replace(&mut self.pairing, Pairing::Stacks(SliceStacks::default()));
         let columns = &mut self.reader.columns;
-        let left = pairing.finish(is_cut, &mut |closed| close(columns, closed));
+        let left = pairing.finish(columns.is_cut, &mut |closed| close(columns, closed));
         columns.health.add(Counter::EndWithoutBegin, left.without_begin, None, "");
         let mut unfinished = Vec::new();
         for slice in left.open {

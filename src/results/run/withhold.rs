@@ -73,10 +73,14 @@ fn is_short(worst: Option<&Limit>) -> bool {
 }
 
 fn of_all(limit: &Limit) -> String {
-    match limit.grade {
-        _ if is_short(Some(limit)) => limit.sentence.clone(),
-        Grade::Withheld => format!("withheld: {}; {}", limit.sentence, limit.next),
-        _ => format!("at most: {}", limit.sentence),
+    let grade = match limit.grade {
+        _ if is_short(Some(limit)) => "",
+        Grade::Withheld => "withheld: ",
+        _ => "at most: ",
+    };
+    match limit.grade == Grade::Withheld && !is_short(Some(limit)) || limit.is_behind_cut() {
+        true => format!("{grade}{}; {}", limit.sentence, limit.next),
+        false => format!("{grade}{}", limit.sentence),
     }
 }
 

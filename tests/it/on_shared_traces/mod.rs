@@ -13,6 +13,7 @@ mod counters;
 mod critical_path;
 mod cupti;
 mod cuspy;
+mod cut_files;
 mod diagnosis;
 mod diff;
 mod diff_invariants;

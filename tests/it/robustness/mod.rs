@@ -4,6 +4,7 @@ pub mod broken;
 pub mod brute;
 pub mod corpus;
 pub mod cuspy;
+pub mod cut_files;
 pub mod damage;
 pub mod events;
 pub mod faults;

@@ -26,5 +26,5 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         next: "give it with --graph-capture to the run that replays the graphs".to_string(),
     };
     use Capability::{DeviceTime, Host, Idle, Launch, Work};
-    limit.of_all(&[DeviceTime, Idle, Host, Launch, Work])
+    limit.behind_cut(&recorded.cut(|_| true)).of_all(&[DeviceTime, Idle, Host, Launch, Work])
 }

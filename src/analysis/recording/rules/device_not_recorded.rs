@@ -6,7 +6,7 @@ use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{NOT_RECORDED, RecordingRow};
 use crate::recording::limit::Limit;
-use crate::recording::rules::Recorded;
+use crate::recording::rules::{Recorded, cut_rank};
 use hta_base::units::fmt_count;
 use hta_base::wording::ranks::ranks_named;
 
@@ -28,7 +28,9 @@ fn limit(r: &RecordingRow) -> Limit {
         }
         _ => "the activity of the device (such as ProfilerActivity.XPU)",
     };
-    Limit {
+    // In a file that is cut the device rows may stand behind the cut.
+    let cause = if r.is_cut() { "" } else { ": its device was not recorded" };
+    let limit = Limit {
         rank: Some(r.rank),
         capability: Capability::DeviceTime,
         grade: Grade::Withheld,
@@ -36,11 +38,12 @@ fn limit(r: &RecordingRow) -> Limit {
         measured: format!("{count} launches, 0 activities"),
         limit: "an activity for each launch".to_string(),
         sentence: format!(
-            "{count} of {count} launches of {} have no recorded kernel: its device was not recorded",
+            "{count} of {count} launches of {} have no recorded kernel{cause}",
             ranks_named(&[r.rank])
         ),
         next: format!("record again with {activity}"),
-    }
+    };
+    limit.behind_cut(&cut_rank(r))
 }
 
 #[cfg(test)]

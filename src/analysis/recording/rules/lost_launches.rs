@@ -5,7 +5,7 @@
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{LOST_PCT, RecordingRow};
 use crate::recording::limit::Limit;
-use crate::recording::rules::Recorded;
+use crate::recording::rules::{Recorded, cut_rank};
 use hta_base::units::{fmt_count, fmt_pct, percent};
 use hta_base::wording::ranks::ranks_named;
 use std::cmp::Reverse;
@@ -22,7 +22,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
 }
 
 fn limit(r: &RecordingRow) -> Limit {
-    Limit {
+    let limit = Limit {
         rank: Some(r.rank),
         capability: Capability::Idle,
         grade: Grade::Withheld,
@@ -38,7 +38,8 @@ fn limit(r: &RecordingRow) -> Limit {
         next: "record again, and start the profiler before the work is launched; check that no other tool \
                uses the device's tracing at the same time"
             .to_string(),
-    }
+    };
+    limit.behind_cut(&cut_rank(r))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::job::median;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
-use crate::recording::rules::Recorded;
+use crate::recording::rules::{Recorded, cut_rank};
 use hta_base::units::{Ns, fmt_ns};
 use hta_base::wording::ranks::ranks_named;
 
@@ -30,7 +30,8 @@ fn limit(r: &RecordingRow, all: &[RecordingRow]) -> Option<Limit> {
     if has || r.compute_ns * 2 >= usual {
         return None;
     }
-    Some(Limit {
+    let cause = if r.is_cut() { "" } else { ": the stream was not recorded" };
+    let limit = Limit {
         rank: Some(r.rank),
         capability: Capability::DeviceTime,
         grade: Grade::Withheld,
@@ -38,12 +39,13 @@ fn limit(r: &RecordingRow, all: &[RecordingRow]) -> Option<Limit> {
         measured: format!("no activity on stream {stream}, {} of compute", fmt_ns(r.compute_ns)),
         limit: format!("{} of compute, as the others", fmt_ns(usual)),
         sentence: format!(
-            "{} has no activity on stream {stream}, on which all others compute: the stream was not recorded",
+            "{} has no activity on stream {stream}, on which all others compute{cause}",
             ranks_named(&[r.rank])
         ),
         next: "record again, and check that no other tool uses the device's tracing at the same time"
             .to_string(),
-    })
+    };
+    Some(limit.behind_cut(&cut_rank(r)))
 }
 
 #[cfg(test)]

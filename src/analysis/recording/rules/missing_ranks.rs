@@ -9,6 +9,7 @@ use hta_base::units::fmt_count;
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::run_list;
 use hta_trace::collective::ranks::{absent_runs, missing_ranks};
+use hta_trace::meta::RankSource;
 
 /// Largest number of ranges of ranks that are looked for in a group.
 const RUNS: usize = 64;
@@ -34,7 +35,9 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         sentence: format!("{} of {} ranks not recorded (rank{s} {list})", fmt_count(count), fmt_count(all)),
         next: "collect the traces of the other ranks and analyse them together".to_string(),
     };
-    limit.of_all(&[Capability::Ranks, Capability::Transfer])
+    // The ranks of one file stand in it one behind the other.
+    let cut = recorded.cut(|r| r.rank_source == RankSource::Process.name());
+    limit.behind_cut(&cut).of_all(&[Capability::Ranks, Capability::Transfer])
 }
 
 /// Members of groups that are not present, as a list, and their number.

@@ -5,6 +5,7 @@ mod counters_only;
 mod device_clock;
 mod device_not_recorded;
 mod ends_apart;
+mod file_cut;
 mod frames_inflate;
 mod host_windows;
 mod impossible_lengths;
@@ -30,6 +31,18 @@ pub struct Recorded<'a, 'r> {
     pub(crate) ranks: &'a [RecordingRow<'r>],
     /// Without parts where ranks are not joined.
     pub(crate) job: &'a Job,
+}
+
+impl Recorded<'_, '_> {
+    /// Ranks of whose files events are missing, of those that `is_one` chooses.
+    pub(crate) fn cut(&self, is_one: impl Fn(&RecordingRow) -> bool) -> Vec<u32> {
+        self.ranks.iter().filter(|r| r.is_cut() && is_one(r)).map(|r| r.rank).collect()
+    }
+}
+
+/// The rank, if events of its file are missing.
+fn cut_rank(r: &RecordingRow) -> Vec<u32> {
+    r.is_cut().then_some(r.rank).into_iter().collect()
 }
 
 pub struct RecordingRule {
@@ -60,6 +73,7 @@ macro_rules! rules {
 }
 
 rules![
+    file_cut,
     profiler_overhead,
     capture_trace,
     device_not_recorded,
@@ -84,7 +98,7 @@ rules![
 #[cfg(test)]
 mod testing {
     use crate::job::{ClockMode, Job};
-    use crate::recording::facts::RecordingRow;
+    use crate::recording::facts::{RecordingRow, WHOLE};
     use crate::recording::limit::Limit;
     use crate::recording::rules::{RULES, Recorded};
 
@@ -139,6 +153,7 @@ mod testing {
             step_held_ns: 1000,
             is_serving: false,
             excerpt: false,
+            file_end: WHOLE,
             file: "f",
             rank_source: "file",
             role: None,

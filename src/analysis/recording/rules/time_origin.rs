@@ -2,6 +2,7 @@
 //! end together, so that the times of ranks cannot be compared. Nothing is told about who waits for whom.
 
 use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::{RecordingRow, WHOLE};
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
 use hta_base::wording::ranks::ranks_named;
@@ -28,5 +29,8 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
                or later"
                 .to_string(),
     };
-    limit.of_all(&[Capability::Ranks, Capability::Transfer])
+    // Kineto writes the origin behind the events.
+    let ends_early = |r: &&RecordingRow| r.file_end != WHOLE && ranks.contains(&r.rank);
+    let cut: Vec<u32> = recorded.ranks.iter().filter(ends_early).map(|r| r.rank).collect();
+    limit.behind_cut(&cut).of_all(&[Capability::Ranks, Capability::Transfer])
 }

@@ -17,7 +17,8 @@ const LEAST: u64 = 100;
 const LEAST_NS: i64 = 10_000_000;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
-    let most = recorded.ranks.iter().max_by_key(|r| r.activity_count);
+    // A whole file with as much as one that is cut is too short.
+    let most = recorded.ranks.iter().max_by_key(|r| (r.activity_count, !r.is_cut()));
     let Some(most) = most.filter(|r| {
         r.activity_count < LEAST
             && r.gpu_sum_ns < LEAST_NS
@@ -27,6 +28,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         return Vec::new();
     };
     let count = fmt_count(most.activity_count);
+    let (before, behind) = if most.is_cut() { ("", " before the cut") } else { ("too short: ", "") };
     let limit = Limit {
         rank: None,
         capability: Capability::Idle,
@@ -35,14 +37,15 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         measured: count.clone(),
         limit: LEAST.to_string(),
         sentence: format!(
-            "too short: {count} GPU {}, {} of GPU time",
+            "{before}{count} GPU {}, {} of GPU time{behind}",
             if most.activity_count == 1 { "activity" } else { "activities" },
             fmt_ns(most.gpu_sum_ns)
         ),
         next: "record again for longer: more steps, after a warm-up".to_string(),
     };
     use Capability::{DeviceTime, Host, Idle, Launch, Work};
-    limit.of_all(&[DeviceTime, Idle, Host, Launch, Work])
+    let cut = recorded.cut(|_| most.is_cut());
+    limit.behind_cut(&cut).of_all(&[DeviceTime, Idle, Host, Launch, Work])
 }
 
 #[cfg(test)]

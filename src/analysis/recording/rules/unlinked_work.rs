@@ -5,7 +5,7 @@
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{RecordingRow, UNLINKED_PCT};
 use crate::recording::limit::Limit;
-use crate::recording::rules::Recorded;
+use crate::recording::rules::{Recorded, cut_rank};
 use hta_base::units::{fmt_pct, percent};
 use hta_base::wording::ranks::ranks_named;
 
@@ -34,6 +34,7 @@ fn of_rank(r: &RecordingRow) -> Vec<Limit> {
         ),
         next: "start the profiler before the work is launched, and record calls of the runtime".to_string(),
     };
+    let at_most = at_most.behind_cut(&cut_rank(r));
     match share > HALF_PCT {
         true => {
             vec![

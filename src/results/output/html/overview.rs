@@ -8,7 +8,7 @@ use hta_analysis::inventory;
 use hta_analysis::inventory::HealthTable;
 use hta_analysis::inventory::edge_notes::{self, Noted};
 use hta_analysis::inventory::record_edges::RecordEdgeTable;
-use hta_analysis::recording::facts::{RECORDED, Recordings};
+use hta_analysis::recording::facts::{IN_EVENTS, RECORDED, Recordings};
 use hta_base::table::schema::Text;
 use hta_base::units::Span;
 use hta_base::wording::ranks::rank_list;
@@ -80,7 +80,7 @@ columns! {
 }
 
 columns! {
-    Recorded of Recordings { rank, device_state: Text, lost_launch_count: u64, }
+    Recorded of Recordings { rank, device_state: Text, lost_launch_count: u64, file_end: Text, }
 }
 
 columns! {
@@ -95,10 +95,13 @@ columns! {
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn record_note(results: &Results, ranks: &PageRanks) -> Result<Option<String>, ResultsError> {
-    let (mut noted, mut lost) = (Vec::new(), BTreeMap::new());
+    let (mut noted, mut lost, mut cut) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     results.read::<Recorded>(|r| {
         if r.device_state != RECORDED {
             lost.insert(r.rank, r.lost_launch_count);
+        }
+        if r.file_end == IN_EVENTS {
+            cut.insert(r.rank);
         }
     })?;
     results.read::<Edge>(|r| {
@@ -113,6 +116,7 @@ pub(crate) fn record_note(results: &Results, ranks: &PageRanks) -> Result<Option
             span: Span::new(r.from_ns, r.to_ns),
             launches: r.launches as i64,
             excerpt: r.excerpt,
+            is_cut: cut.contains(&r.rank),
             recorded: ranks.captures.get(&r.rank).map_or(0, |c| c.last - c.first),
         });
     })?;

@@ -1,0 +1,143 @@
+//! Files that end in the middle: what is missing stands behind the cut, so the cut is named first, and the advice is to get
+//! the whole file, whatever is missing.
+
+use crate::robustness::recorders::hta;
+use flate2::write::GzEncoder;
+use hta_testkit::{Format, TraceBuilder, perfetto_file, us};
+use std::io::Write;
+use std::path::Path;
+
+/// Steps of a rank that launches 150 kernels.
+///
+/// ```text
+///   host        step [0 ......................) launch [5..7)  [15..17) ...
+///   stream 7                                           [8....15) [18....25) ...
+/// ```
+fn job() -> TraceBuilder {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1000);
+    for step in 0..3 {
+        main.annotation(&format!("ProfilerStep#{step}"), us(step * 500)..us(step * 500 + 500));
+    }
+    for i in 0..150 {
+        let start = i * 10;
+        main.op("aten::mm", us(start)..us(start + 9));
+        main.launch(us(start + 5)..us(start + 7)).kernel("gemm", 7, us(start + 8)..us(start + 15));
+    }
+    t
+}
+
+/// The file in each format: its name and its bytes.
+fn files() -> [(&'static str, Vec<u8>); 3] {
+    [
+        ("rank_0.json", job().to_bytes(&Format::default())),
+        ("rank_0.pftrace", perfetto_file(&job().to_packets())),
+        ("converted.pftrace", perfetto_file(&job().to_converted_packets())),
+    ]
+}
+
+/// Advice about what was not recorded, which no file that is cut needs.
+const OTHER_ADVICE: [&str; 7] = [
+    "ProfilerActivity",
+    "ynchronise before",
+    "too short",
+    "no other tool",
+    "before the work is launched",
+    "record again",
+    "profile_memory",
+];
+
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Checks what is said of a cut file. Returns whether anything was there to be said.
+fn check(path: &Path, out: &Path, what: &str) -> bool {
+    let (trace, folder) = (path.display().to_string(), out.display().to_string());
+    let run = hta(&["breakdown", &trace], &[]);
+    let said = words(&run.stdout);
+    if run.status.code() == Some(2) {
+        return false;
+    }
+    assert_eq!(run.status.code(), Some(1), "{what}: {said}");
+    let (line, _) = said.split_once("Where the time went").expect("the section");
+    assert!(
+        line.contains("the file of rank 0 is cut: ") && line.contains("get the whole file"),
+        "{what}: {line}"
+    );
+    for command in ["breakdown", "idle", "launches", "memory", "lines", "kernels"] {
+        let said = words(&hta(&[command, &trace], &[]).stdout);
+        for advice in OTHER_ADVICE {
+            assert!(!said.contains(advice), "{what}, {command}: {said}");
+        }
+    }
+    let _ = std::fs::remove_dir_all(out);
+    let said = words(&hta(&["analyze", "--out", &folder, &trace], &[]).stdout);
+    assert!(said.contains("the file of rank 0 is cut"), "{what}: {said}");
+    let summary = std::fs::read_to_string(out.join("summary.json")).expect("the summary");
+    let page = std::fs::read_to_string(out.join("report.html")).expect("the page");
+    for text in [&said, &summary, &page] {
+        for advice in ["ProfilerActivity.CUDA, and", "ynchronise before", "too short: "] {
+            assert!(!text.contains(advice), "{what}: {advice}");
+        }
+    }
+    assert!(summary.contains("the file of rank 0 is cut: ") && page.contains("is cut: "), "{what}");
+    true
+}
+
+#[test]
+fn the_cut_is_named_before_what_is_missing_behind_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, bytes) in files() {
+        let mut told = 0;
+        for tenth in [2, 3, 5, 6, 8, 9] {
+            let path = folder.path().join(name);
+            // Not between two packets, where nothing tells that the file was longer.
+            std::fs::write(&path, &bytes[..bytes.len() * tenth / 10 + 1]).expect("a temporary file");
+            told += usize::from(check(&path, &folder.path().join("out"), &format!("{name} {tenth}")));
+            std::fs::remove_file(&path).expect("the file is there");
+        }
+        assert!(told >= 5, "{name}: {told}");
+        // As a compressed file that ends early.
+        let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&bytes).expect("memory can be written");
+        let packed = packed.finish().expect("memory can be written");
+        let path = folder.path().join(format!("{name}.gz"));
+        std::fs::write(&path, &packed[..packed.len() * 7 / 10]).expect("a temporary file");
+        assert!(check(&path, &folder.path().join("out"), &format!("{name}.gz")));
+    }
+}
+
+#[test]
+fn a_whole_file_is_not_called_cut() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, bytes) in files() {
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes).expect("a temporary file");
+        let run = hta(&["breakdown"], &[&path]);
+        assert!(!words(&run.stdout).contains("cut") && run.status.code() == Some(0), "{name}");
+    }
+    // All events are there, and only what follows them is cut.
+    let json = job().to_bytes(&Format::default());
+    let end = json.iter().rposition(|byte| *byte == b']').expect("the end of the events");
+    let path = folder.path().join("tail.json");
+    std::fs::write(&path, [&json[..=end], b", \"traceName\": \"a"].concat()).expect("a temporary file");
+    let run = hta(&["breakdown"], &[&path]);
+    assert!(!words(&run.stdout).contains("cut") && run.status.code() == Some(1), "{}", words(&run.stdout));
+    assert!(words(&run.stderr).contains("file_truncated"), "{}", words(&run.stderr));
+}
+
+#[test]
+fn a_rank_whose_file_is_cut_is_left_out_with_that_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for rank in 0..3 {
+        let mut bytes = perfetto_file(&job().to_packets());
+        if rank == 1 {
+            bytes.truncate(bytes.len() / 2);
+        }
+        std::fs::write(folder.path().join(format!("rank_{rank}.pftrace")), bytes).expect("a temporary file");
+    }
+    let said = words(&hta(&["breakdown"], &[folder.path()]).stdout);
+    assert!(said.contains("nothing is said about rank 1: the file of rank 1 is cut: "), "{said}");
+    assert!(!said.contains("not recorded"), "{said}");
+}
