@@ -271,14 +271,13 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let mode = ServingMode::of(trace);
     let validation = Validation::of(trace);
     let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
-    let capability = first_capability(trace);
     let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
     let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
     let state = DeviceState::of(trace, &events, percent(unlinked, sum(&|_| true)));
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: DeviceVendor::of(trace).name(),
-        capability,
+        capability: first_capability(trace),
         world_size: trace.meta.world_size,
         recorded_ns: trace.capture.len(),
         activity_count: trace.activities.len() as u64,

@@ -16,6 +16,7 @@ use crate::kineto::scratch::Scratch;
 use crate::kineto::sink::{Accepted, EventSink};
 use crate::kineto::text::{PieceTexts, decode};
 use crate::options::LoadOptions;
+use hashbrown::HashSet;
 use hta_base::health::{Counter, Health};
 use hta_trace::args::{ARGS, Arg, ArgSpec, Need};
 use hta_trace::category::{Class, is_counter_range};
@@ -57,6 +58,8 @@ pub struct EventReader {
     pub(super) texts: PieceTexts,
     pub(super) recent_lanes: LookupCache<2>,
     pub(super) recent_cats: LookupCache<1>,
+    /// Counters of hardware of which it was told how their values come about.
+    pub(super) told_counters: HashSet<StrId>,
     /// How fractions of times are interpreted.
     pub(super) fraction: Fraction,
     /// The part of the file whose events are taken; all if absent.
@@ -85,6 +88,7 @@ impl EventReader {
             texts: PieceTexts::default(),
             recent_lanes: LookupCache::default(),
             recent_cats: LookupCache::default(),
+            told_counters: HashSet::default(),
             fraction: Fraction::default(),
             part: None,
             sink: None,

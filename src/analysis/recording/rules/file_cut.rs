@@ -18,7 +18,7 @@ fn of_rank(r: &RecordingRow) -> Vec<Limit> {
     match r.is_without_work() {
         true => limit(r, "neither a launch nor a GPU activity stands before the cut")
             .withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Transfer, Work], &[Steps, Memory]),
-        false => limit(r, "events behind the cut are missing").withheld_or_bound(&[], Capability::ALL),
+        false => limit(r, "events may be missing behind the cut").withheld_or_bound(&[], Capability::ALL),
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
         let limits = found("file_cut", vec![rank(0, |_| {}), rank(1, cut)]);
         assert!(limits.len() == 9 && limits.iter().all(|l| l.rank == Some(1)), "{limits:?}");
         assert!(limits.iter().all(|l| l.grade == Grade::AtMost));
-        assert_eq!(limits[0].sentence, "the file of rank 1 is cut: events behind the cut are missing");
+        assert_eq!(limits[0].sentence, "the file of rank 1 is cut: events may be missing behind the cut");
         assert_eq!(found("file_cut", vec![rank(0, |r| r.file_end = "behind_events")]), []);
     }
 
@@ -122,7 +122,7 @@ mod tests {
             };
             found("missing_ranks", vec![rank(0, of), rank(1, of)])[0].sentence.clone()
         };
-        let missing = "2 of 4 ranks not recorded (ranks 2-3)";
+        let missing = "2 of 4 ranks not recorded (ranks 2, 3)";
         assert_eq!(world("name"), missing);
         assert_eq!(world("process"), format!("the files of ranks 0, 1 are cut: {missing}"));
     }
