@@ -82,7 +82,7 @@ table! {
              and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
         file_end: Text, "",
-            "whole; in_events (the file ends in the middle of its events, of which those behind are missing); \
+            "whole; in_events (the file ends in the middle of its events: those behind are missing); \
              behind_events (it ends in the middle behind them)";
         file: Text, "", "its file";
         rank_source: Text, "", "source of the rank: file, name, position or process";

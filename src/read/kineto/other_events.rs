@@ -136,7 +136,7 @@ mod tests {
     use crate::options::LoadOptions;
     use hta_base::health::Counter;
 
-    /// Reads samples of counters; `None`: without a value. Returns whether metrics were sampled, and the reader.
+    /// Reads samples of counters, `None` without a value, and returns whether metrics were sampled.
     fn read(samples: &[(&str, Option<f64>)]) -> (bool, EventReader) {
         let (mut reader, mut buf) = (EventReader::new(LoadOptions::default()), Vec::new());
         for (at, (name, value)) in samples.iter().enumerate() {

@@ -76,7 +76,7 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
     if let left_out @ [_, ..] = p.base.set.left_out.as_slice() {
         let of = ranks_named(left_out);
         out.warnings.push(format!(
-            "{of} left out of both sides, because a side did not record the device (table trust)"
+            "{of} left out of both sides, because a side lacks the device, or a part of it (table trust)"
         ));
     }
     if p.has_two_recorders() {

@@ -34,10 +34,9 @@ pub(crate) fn withhold(
             partials.iter().filter(|p| !left_out.ranks.contains(&p.rank)).cloned().collect();
         output.observations = analysis.reduce(&told, job, options).observations;
     }
-    output.observations.retain_mut(|o| match recording.worst_of(&o.ranks, needs).map(|l| l.grade) {
+    output.observations.retain_mut(|o| match recording.worst_of(&o.ranks, needs).map(said_grade) {
         _ if o.certainty == Certainty::OfRecording => true,
         None | Some(Grade::Ok) => true,
-        _ if is_short(recording.worst_of(&o.ranks, needs)) => true,
         Some(Grade::AtMost) => {
             o.sentence.push_str(" (at most)");
             true
@@ -66,21 +65,24 @@ fn left_out<'a>(recording: &'a Recording, needs: &[Capability]) -> LeftOutRanks<
     LeftOutRanks { ranks: limits.iter().filter_map(|l| l.rank).collect(), why: limits.first().copied() }
 }
 
-/// Whether nothing is wrong but that the recording is short: what an analysis counts in it is true, although
-/// it says nothing about the job.
-fn is_short(worst: Option<&Limit>) -> bool {
-    worst.is_some_and(|l| l.rule == TOO_SHORT)
+/// How far an analysis says what a limit is about. Where nothing is wrong but that the recording is short,
+/// what an analysis counts in it is true, although it says nothing about the job; in a file that is cut it is
+/// a bound.
+fn said_grade(limit: &Limit) -> Grade {
+    match (limit.rule == TOO_SHORT, limit.is_behind_cut()) {
+        (true, true) => Grade::AtMost,
+        (true, false) => Grade::Ok,
+        (false, _) => limit.grade,
+    }
 }
 
 fn of_all(limit: &Limit) -> String {
-    let grade = match limit.grade {
-        _ if is_short(Some(limit)) => "",
-        Grade::Withheld => "withheld: ",
-        _ => "at most: ",
-    };
-    match limit.grade == Grade::Withheld && !is_short(Some(limit)) || limit.is_behind_cut() {
-        true => format!("{grade}{}; {}", limit.sentence, limit.next),
-        false => format!("{grade}{}", limit.sentence),
+    let (sentence, next) = (&limit.sentence, &limit.next);
+    match said_grade(limit) {
+        Grade::Ok => sentence.clone(),
+        Grade::AtMost if limit.is_behind_cut() => format!("at most: {sentence}; {next}"),
+        Grade::AtMost => format!("at most: {sentence}"),
+        Grade::Withheld => format!("withheld: {sentence}; {next}"),
     }
 }
 

@@ -74,10 +74,13 @@ fn check(path: &Path, out: &Path, what: &str) -> bool {
     let _ = std::fs::remove_dir_all(out);
     let said = words(&hta(&["analyze", "--out", &folder, &trace], &[]).stdout);
     assert!(said.contains("the file of rank 0 is cut"), "{what}: {said}");
+    assert!(!said.contains("1 rank (0), CPU"), "{what}: {said}");
     let summary = std::fs::read_to_string(out.join("summary.json")).expect("the summary");
     let page = std::fs::read_to_string(out.join("report.html")).expect("the page");
     for text in [&said, &summary, &page] {
-        for advice in ["ProfilerActivity.CUDA, and", "ynchronise before", "too short: "] {
+        for advice in
+            ["ProfilerActivity.CUDA, and", "ynchronise before", "too short: ", "No memory was recorded"]
+        {
             assert!(!text.contains(advice), "{what}: {advice}");
         }
     }

@@ -103,6 +103,16 @@ mod tests {
             assert_eq!(limits[0].sentence, format!("the file of rank 1 is cut: {sentence}"));
             assert!(limits.iter().all(|l| l.next.starts_with("get the whole file")), "{limits:?}");
         }
+        let poor = |r: &mut RecordingRow<'static>| {
+            cut(r);
+            (r.streams, r.compute_ns) = ("20", 100);
+        };
+        let said =
+            found("lost_stream", vec![rank(0, |_| {}), rank(1, |_| {}), rank(2, poor)])[0].sentence.clone();
+        assert!(
+            said.starts_with("the file of rank 2 is cut: ") && said.ends_with("all others compute"),
+            "{said}"
+        );
         let short = |r: &mut RecordingRow<'static>| {
             cut(r);
             (r.activity_count, r.gpu_sum_ns) = (13, 157_000);

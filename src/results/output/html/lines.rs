@@ -2,6 +2,7 @@
 //! there.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::overview::nothing;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::lines::LinesOverRanks;
@@ -84,7 +85,11 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
     })?;
     if grid.len() == 0 {
         let none = "No lines: the traces were recorded without stacks (with_stack=True).";
-        return Ok(Section::without(if there { none.to_string() } else { missing("lines_over_ranks") }));
+        return Ok(Section::without(if there {
+            nothing(results, none)?
+        } else {
+            missing("lines_over_ranks")
+        }));
     }
     Ok(Section::default().with("lines", grid))
 }

@@ -2,7 +2,7 @@
 //! what holds the peak, and the steps.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
-use crate::output::html::overview::PageRanks;
+use crate::output::html::overview::{PageRanks, nothing};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::memory::tables::{MemoryContent, MemoryCurve, MemoryPeaks, MemorySteps};
@@ -108,7 +108,7 @@ pub(crate) fn section(
     listed.sort_by_key(|l| (Reverse(share(l)), l.place.device.is_none(), Reverse(l.peak), l.place.rank));
     let Some(first) = listed.first() else {
         let none = "No memory was recorded: profile_memory=True records it.";
-        return Ok(Section::without(if there { none.to_string() } else { missing("memory_peaks") }));
+        return Ok(Section::without(if there { nothing(results, none)? } else { missing("memory_peaks") }));
     };
     let mut section = Section::default();
     section.notes.push(format!(

@@ -10,7 +10,7 @@
 
 use crate::output::html::detailed::detailed_ranks;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
-use crate::output::html::overview::PageRanks;
+use crate::output::html::overview::{PageRanks, nothing};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::modules::ModulesTable;
@@ -184,7 +184,11 @@ pub(crate) fn section(
     if all.0.is_empty() {
         let none =
             "No modules: the traces were recorded without modules (with_modules=True or with_stack=True).";
-        return Ok(Section::without(if there { none.to_string() } else { missing("modules_over_ranks") }));
+        return Ok(Section::without(if there {
+            nothing(results, none)?
+        } else {
+            missing("modules_over_ranks")
+        }));
     }
     let mut grid = Grid::new(
         "modules",

@@ -90,6 +90,17 @@ columns! {
     }
 }
 
+/// What a section says that has nothing to show: the reason, or that files are cut.
+///
+/// # Errors
+/// When the table is damaged.
+pub(crate) fn nothing(results: &Results, reason: &str) -> Result<String, ResultsError> {
+    let mut is_cut = false;
+    results.read::<Recorded>(|r| is_cut |= r.file_end == IN_EVENTS)?;
+    let cut = "Nothing of this stands before the cut of a file: get the whole files.";
+    Ok(if is_cut { cut } else { reason }.to_string())
+}
+
 /// The note on recordings that begin or end in the middle of work.
 ///
 /// # Errors

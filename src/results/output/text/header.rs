@@ -5,6 +5,8 @@ use crate::output::visible;
 use crate::run::Outcome;
 use hta_analysis::api;
 use hta_analysis::inventory::{self, RankRow, Ranks, edge_notes};
+use hta_analysis::recording::capability::Capability;
+use hta_analysis::recording::limit::Limit;
 use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
@@ -24,7 +26,10 @@ pub(super) fn header(
 ) {
     let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
-    hanging(out, "", &about(&rows, &ranks, told), width);
+    // Device rows may stand behind the cut of a file.
+    let is_cut = outcome.recording.worst(&[Capability::DeviceTime]).is_some_and(Limit::is_behind_cut);
+    let is_of_host = !is_cut && told.is_some_and(JobVerdict::is_of_host);
+    hanging(out, "", &about(&rows, &ranks, told, is_of_host), width);
     let headline = told.and_then(|t| t.headline.as_deref());
     headline.into_iter().for_each(|line| hanging(out, "", line, width));
     let (found, is_usual) = steps(&rows);
@@ -89,7 +94,7 @@ fn steps(rows: &[RankRow]) -> (String, bool) {
 }
 
 /// How many ranks there are, on what, and how many steps they take for how long.
-fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
+fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>, is_of_host: bool) -> String {
     let world = rows.iter().filter_map(|r| r.world_size).max();
     let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
     let count = match (are_processes, world) {
@@ -106,7 +111,7 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
     }
     let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
     what.extend(devices.into_iter().map(str::to_string));
-    if told.is_some_and(JobVerdict::is_of_host) {
+    if is_of_host {
         what.push("CPU".to_string());
     }
     if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
