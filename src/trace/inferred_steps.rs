@@ -37,7 +37,13 @@ const TRAINING: [&str; 7] = ["backward", "_bwd", "bwd_", "wgrad", "dgrad", "opti
 
 /// The steps themselves if they have marks, else what repeats and is a step. Fewer than three image requests
 /// are no iterations if something repeats inside them.
-pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
+pub(crate) fn or_repeats(
+    mut found: Steps,
+    c: &Columns,
+    classes: &[Class],
+    collectives: &CollectiveOps,
+    all: &[Activity],
+) -> Steps {
     let is_request = |s: &Step| is_request(c.strings.get(s.name));
     let outer: Option<Vec<Span>> = match found.rule {
         StepRule::Capture | StepRule::Annotation => None,
@@ -59,8 +65,9 @@ pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: 
             return found;
         }
         // What covers most time may be a phase of each step, such as loading data.
-        let mut others =
-            repeated_annotations(c, classes).skip(1).map(|steps| Steps::new(StepRule::Annotation, steps));
+        let mut others = repeated_annotations(c, classes, collectives)
+            .skip(1)
+            .map(|steps| Steps::new(StepRule::Annotation, steps));
         if let Some(steps) = others.find(|steps| evidence.refusal(steps).is_none()) {
             return Steps { has_profiler_steps: found.has_profiler_steps, ..steps };
         }
@@ -70,7 +77,7 @@ pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: 
         };
     }
     if may_repeat {
-        let inner = inner_annotations(c, classes, &work, outer.is_some());
+        let inner = inner_annotations(c, classes, collectives, &work, outer.is_some());
         for steps in inner.into_iter().chain(repeats(c, all, &work, outer.as_deref())) {
             match evidence.refusal(&steps) {
                 None => return Steps { has_profiler_steps: found.has_profiler_steps, ..steps },
@@ -111,6 +118,7 @@ fn is_disjoint(ranges: &[Span]) -> bool {
 fn inner_annotations(
     c: &Columns,
     classes: &[Class],
+    collectives: &CollectiveOps,
     work: &LaunchedWork,
     in_requests: bool,
 ) -> Option<Steps> {
@@ -120,7 +128,6 @@ fn inner_annotations(
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation && c.dur[r] > 0) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
-    let collectives = CollectiveOps::new(c, classes);
     // Each name once.
     let mut masked: HashMap<StrId, Option<String>> = HashMap::new();
     let mut groups: BTreeMap<(u32, u32, String), Vec<u32>> = BTreeMap::new();

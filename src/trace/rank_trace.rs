@@ -29,7 +29,7 @@ use crate::stream_capture::StreamCaptures;
 use crate::strings::{StrId, TraceTexts};
 use crate::thread::{InnermostTimeline, host_rows};
 use crate::timeline::WorkClass;
-use crate::title;
+use crate::title::{self, CollectiveOps};
 use crate::unended_frames;
 use crate::window::{Scope, Window, windows};
 use hta_base::health::{Counter, Health};
@@ -88,6 +88,7 @@ pub struct RankTrace {
 struct ReadEvents<'a> {
     c: &'a Columns,
     classes: &'a [Class],
+    collectives: &'a CollectiveOps,
     meta: &'a Meta,
     hosts: &'a [(u32, Vec<u32>)],
     stream_captures: &'a StreamCaptures,
@@ -113,10 +114,10 @@ impl ReadEvents<'_> {
         options: &ModelOptions,
         health: &mut Health,
     ) -> WorkOfDevices {
-        let Self { c, classes, meta, hosts, stream_captures } = *self;
+        let Self { c, classes, collectives, meta, hosts, stream_captures } = *self;
         let is_device_lost = all.is_empty() && launches_work(c, classes, stream_captures);
         let recorded = capture(c, classes, all);
-        let mut steps = or_repeats(found, c, classes, all);
+        let mut steps = or_repeats(found, c, classes, collectives, all);
         classified(all, c, classes, hosts, &options.rules, health);
         let launch_times = LaunchTimes::of(all, c, health);
         finish(&mut steps, all, c, classes, stream_captures, (options.step_window, recorded));
@@ -152,7 +153,7 @@ impl RankTrace {
     ) -> Self {
         let mut health = std::mem::take(&mut columns.recorded.health);
         let base = meta.base_ns.unwrap_or(0);
-        let (classes, frames) = prepare(&mut columns, base, &mut health);
+        let (classes, collectives, frames) = prepare(&mut columns, base, &mut health);
         // In parallel: GPU activities on one thread, host rows and steps on the other.
         let mut of_hosts = Health::default();
         let ((mut all, overruns), (hosts, found)) = rayon::join(
@@ -162,7 +163,8 @@ impl RankTrace {
                 (all, overruns)
             },
             || {
-                let found = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
+                let found =
+                    find(&columns, &classes, &collectives, options.step_pattern.as_ref(), &mut of_hosts);
                 (host_rows(&columns, &classes), or_loop(found, &columns, &classes))
             },
         );
@@ -171,6 +173,7 @@ impl RankTrace {
         let read = ReadEvents {
             c: &columns,
             classes: &classes,
+            collectives: &collectives,
             meta: &meta,
             hosts: &hosts,
             stream_captures: &stream_captures,
@@ -407,17 +410,22 @@ impl RankTrace {
 }
 
 /// Brings what was read into order, and gives each event its class and each Python frame its length.
-fn prepare(columns: &mut Columns, base: Ns, health: &mut Health) -> (Vec<Class>, Option<Frames>) {
+fn prepare(
+    columns: &mut Columns,
+    base: Ns,
+    health: &mut Health,
+) -> (Vec<Class>, CollectiveOps, Option<Frames>) {
     memory::put_in_order(&mut columns.recorded.memory, health);
     let mut classes = classes(columns);
     believable::leave_out(columns, &mut classes, base, health);
-    title::mark(columns, &mut classes);
+    let collectives = CollectiveOps::new(columns, &classes);
+    title::mark(columns, &mut classes, &collectives);
     let has_frames = !columns.args.column(Arg::PythonId).is_empty();
     let frames = has_frames.then(|| Frames::new(columns, &classes));
     if let Some(frames) = &frames {
         unended_frames::cut(columns, frames, health);
     }
-    (classes, frames)
+    (classes, collectives, frames)
 }
 
 fn is_data_loader(name: &str) -> bool {

@@ -226,7 +226,13 @@ impl Steps {
 }
 
 /// Finds a rank's steps; `step_window` adds windows and partial marks.
-pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mut Health) -> Steps {
+pub(crate) fn find(
+    c: &Columns,
+    classes: &[Class],
+    collectives: &CollectiveOps,
+    pattern: Option<&Regex>,
+    health: &mut Health,
+) -> Steps {
     let named = |keep: &dyn Fn(&str) -> bool, class: Class| -> Vec<u32> {
         let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
         let rows = (0..classes.len()).filter(|&r| classes[r] == class);
@@ -253,7 +259,7 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
     if !marked.is_empty() {
         return found(StepRule::ProfilerStep, marked);
     }
-    match repeated_annotations(c, classes).next() {
+    match repeated_annotations(c, classes, collectives).next() {
         Some(steps) => found(StepRule::Annotation, steps),
         None => found(StepRule::Capture, Vec::new()),
     }
@@ -331,12 +337,15 @@ pub fn label_of(name: &str) -> Option<i64> {
 
 /// Annotations at the top level of one thread whose names are equal after masking digits and which do not
 /// overlap, two at least. Of several such sets the one that covers most time is first.
-pub(crate) fn repeated_annotations(c: &Columns, classes: &[Class]) -> impl Iterator<Item = Vec<Step>> {
+pub(crate) fn repeated_annotations(
+    c: &Columns,
+    classes: &[Class],
+    collectives: &CollectiveOps,
+) -> impl Iterator<Item = Vec<Step>> {
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
-    let collectives = CollectiveOps::new(c, classes);
     let mut groups: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
         crate::thread::sort_outer_first(&mut rows, c);

@@ -28,8 +28,7 @@ pub fn is_collective_operator(class: Class, name: &str) -> bool {
 }
 
 /// Gives the titles of collectives their class.
-pub(crate) fn mark(c: &Columns, classes: &mut [Class]) {
-    let ops = CollectiveOps::new(c, classes);
+pub(crate) fn mark(c: &Columns, classes: &mut [Class], ops: &CollectiveOps) {
     if ops.by_lane.is_empty() {
         return;
     }
@@ -44,9 +43,9 @@ pub(crate) fn mark(c: &Columns, classes: &mut [Class]) {
     }
 }
 
-/// The operators that call collectives.
+/// The operators of a rank that call collectives.
 pub(crate) struct CollectiveOps {
-    /// By thread, the outer ones in order of time.
+    /// By thread, in order of time, without operators that end inside an earlier one.
     by_lane: BTreeMap<u32, Vec<Span>>,
 }
 
