@@ -1,4 +1,4 @@
-//! Units of time and size, and their formatting.
+//! Units of time, size and energy, and their formatting.
 //!
 //! All times in the crate are `i64` nanoseconds, all spans are half open `[start, end)`, all sizes are bytes.
 //! Ratios become `f64` at the last step, here or in the output row of an analysis.
@@ -62,8 +62,17 @@ pub fn percent(part: Ns, whole: Ns) -> Option<f64> {
     (whole != 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// Formats a duration with three or four significant digits and a unit, e.g. `12.35 ms`.
+/// Formats a duration with three significant digits and a unit, e.g. `12.3 ms`.
 pub fn fmt_ns(ns: Ns) -> String {
+    duration(ns, significant)
+}
+
+/// Formats a duration with one decimal and a unit, as periods of sampling are given: `1.0 ms`.
+pub fn fmt_ns_tenths(ns: Ns) -> String {
+    duration(ns, |v| format!("{v:.1}"))
+}
+
+fn duration(ns: Ns, digits: fn(f64) -> String) -> String {
     let a = (ns as f64).abs();
     let (value, unit) = if a < 1e3 {
         return format!("{ns} ns");
@@ -74,7 +83,17 @@ pub fn fmt_ns(ns: Ns) -> String {
     } else {
         (ns as f64 / 1e9, "s")
     };
-    format!("{} {unit}", significant(value))
+    format!("{} {unit}", digits(value))
+}
+
+/// Formats an energy with one decimal and a unit: `128.0 mJ`, or kJ with two: `1.25 kJ`.
+pub fn fmt_joules(j: f64) -> String {
+    match j.abs() {
+        a if a < 1e-3 => format!("{:.1} uJ", j * 1e6),
+        a if a < 1.0 => format!("{:.1} mJ", j * 1e3),
+        a if a < 1e3 => format!("{j:.1} J"),
+        _ => format!("{:.2} kJ", j / 1e3),
+    }
 }
 
 /// Formats a size in powers of 1000, e.g. `35.2 MB`.
@@ -152,8 +171,16 @@ mod tests {
         assert_eq!(fmt_ns(1_500), "1.50 us");
         assert_eq!(fmt_ns(12_345_678), "12.3 ms");
         assert_eq!(fmt_ns(-2_000_000_000), "-2.00 s");
+        assert_eq!([999, 2_656, 1_000_000].map(fmt_ns_tenths), ["999 ns", "2.7 us", "1.0 ms"]);
+        assert_eq!(fmt_ns_tenths(12_300_000_000), "12.3 s");
         assert_eq!(fmt_count(1_234_567), "1,234,567");
         assert_eq!(fmt_bytes(35_154_637), "35.2 MB");
+    }
+
+    #[test]
+    fn energies_are_shown_with_a_fitting_unit() {
+        let shown = [0.000_25, 0.128, 999.96, 1_250.0].map(fmt_joules);
+        assert_eq!(shown, ["250.0 uJ", "128.0 mJ", "1000.0 J", "1.25 kJ"]);
     }
 
     #[test]

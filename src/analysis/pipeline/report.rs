@@ -206,7 +206,7 @@ pub(super) fn observation(staged: &StagedPipelines) -> Option<Observation> {
         cost_ns_per_step: s.whole.len() - s.busy_mean(),
         share_of_step: Some(pct / 100.0),
         certainty: Certainty::Measured,
-        sentence: format!("Pipeline {}: bubble {pct:.1} %{parts}", shape_words(s)),
+        sentence: format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(Some(pct))),
         table: "pipelines",
     })
 }

@@ -383,10 +383,11 @@ fn observation(
         certainty: Certainty::Inferred,
         sentence: format!(
             "If every rank took its usual time, {one} would take {} instead of {} ({} less; replay error \
-             {error:.1} %).{most}",
+             {}).{most}",
             fmt_ns(best),
             fmt_ns(step),
-            fmt_pct(Some(share))
+            fmt_pct(Some(share)),
+            fmt_pct(Some(error))
         ),
         table: "what_if",
     })

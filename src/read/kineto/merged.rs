@@ -22,6 +22,7 @@ use crate::options::LoadOptions;
 use crate::reading::Chunks;
 use crate::room::{MemoryGate, MemoryLimit, MemoryUse, OutOfMemory};
 use crate::source::ByteCount;
+use hta_base::units::fmt_pct;
 use hta_trace::category::{Class, classify};
 use hta_trace::merged::{label_of, rank_of_name};
 use regex::bytes::Regex;
@@ -115,7 +116,7 @@ impl Scan {
         let per_mille = |marked: u64| (marked * 1000).checked_div(self.all).unwrap_or(0);
         let sum = |of: &mut dyn Iterator<Item = u64>| per_mille(of.sum());
         let mixed = |ranks: usize, what: &str, share: u64| {
-            let share = format!("{}.{} %", share / 10, share % 10);
+            let share = fmt_pct(Some(share as f64 / 10.0));
             Some(ScanEnd::Mixed(format!(
                 "a merged file of {ranks} ranks, and {what} only {share} of its rows"
             )))

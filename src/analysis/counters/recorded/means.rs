@@ -1,8 +1,8 @@
 //! Means of one counter over sets of time, and why there is none.
 
 use super::scopes::ScopedTime;
-use super::words::{covers, short};
-use hta_base::units::Ns;
+use super::words::covers;
+use hta_base::units::{Ns, fmt_ns_tenths};
 use hta_trace::hardware_counters::{CellMean, RecordedCounter, mean_over};
 
 /// A mean with what the reader must know of it.
@@ -42,8 +42,8 @@ impl JudgedMean {
 fn unresolved(set: &ScopedTime, period: Option<Ns>) -> Option<String> {
     use super::scopes::CounterScope as Scope;
     let (period, median) = (period?, set.median?);
-    let that = if short(period) == "1.0 ms" { "that millisecond" } else { "that time" };
-    let (every, long) = (short(period), short(median));
+    let (every, long) = (fmt_ns_tenths(period), fmt_ns_tenths(median));
+    let that = if every == "1.0 ms" { "that millisecond" } else { "that time" };
     Some(match set.scope {
         Scope::KernelName => format!(
             "sampled every {every}, kernels of {long} (median): a value is the mean of all that ran in {that}"

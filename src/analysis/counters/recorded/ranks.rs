@@ -1,12 +1,11 @@
 //! Recorded counters over ranks: one row for each device, beside what is computed from its kernels.
 
 use super::tables::{EnergyTable, HardwareByRank, HardwareByRankRow, HardwareCounterMeans, HardwareMeanRow};
-use super::words::{joules, short};
 use crate::api::{Align, Options, Partial, View};
 use crate::counters::CounterMeans;
 use crate::worst_first::WorstFirst;
 use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{fmt_number, fmt_pct};
+use hta_base::units::{fmt_joules, fmt_ns_tenths, fmt_number, fmt_pct};
 use hta_trace::hardware_counters::{CounterSource, source_of};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,12 +177,12 @@ fn cells(name: String, of: &[&HardwareByRankRow]) -> Vec<String> {
     };
     let shown = |value: Option<f64>, unit: &str| value.map_or("-".to_string(), |v| fmt_number(v) + unit);
     let every = of.first().and_then(|row| row.sampled_every_ns);
-    let energy = |value: Option<f64>| value.map_or("-".to_string(), joules);
+    let energy = |value: Option<f64>| value.map_or("-".to_string(), fmt_joules);
     vec![
         name,
         every
             .filter(|e| of.iter().all(|row| row.sampled_every_ns == Some(*e)))
-            .map_or("-".to_string(), short),
+            .map_or("-".to_string(), fmt_ns_tenths),
         fmt_pct(mean(|r| r.sm_active_pct)),
         fmt_pct(mean(|r| r.sm_efficiency_pct)),
         fmt_pct(mean(|r| r.sm_active_busy_pct)),

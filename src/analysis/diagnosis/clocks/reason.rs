@@ -1,7 +1,7 @@
 //! What power and temperature are while a clock is low. Neither is the reason for sure: the driver's reasons
 //! are not recorded.
 
-use hta_base::units::Ns;
+use hta_base::units::{Ns, fmt_count};
 use hta_trace::hardware_counters::HardwareCounter;
 
 /// What is seen beside a low clock.
@@ -92,7 +92,9 @@ impl SeenBeside {
     /// In a sentence.
     pub(crate) fn words(self) -> String {
         match self {
-            Self::Power(watts) => format!("at a power plateau of {watts} W"),
+            Self::Power(watts) => {
+                format!("at a power plateau of {} W", fmt_count(watts.max(0).unsigned_abs()))
+            }
             Self::Heat(celsius) => format!("at {celsius} C while the clock falls"),
         }
     }
@@ -118,6 +120,7 @@ mod tests {
     #[test]
     fn power_is_at_its_plateau_for_most_of_the_time() {
         assert_eq!(state(80, 100, 66).seen(), Some(SeenBeside::Power(700)));
+        assert_eq!(SeenBeside::Power(1_200).words(), "at a power plateau of 1,200 W");
         assert_eq!(state(79, 100, 66).seen(), None);
         assert_eq!(state(100, 79, 90).seen(), Some(SeenBeside::Power(700)));
         // Both at their highest: neither is told.

@@ -13,7 +13,7 @@ use super::tables::{
 use crate::api::{Certainty, Observation, Partial, rows};
 use crate::memory::report::size;
 use crate::memory::tables::MemoryPeaks;
-use hta_base::units::{fmt_count, fmt_pct, percent};
+use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::counted;
 use hta_trace::memory_moment::MemoryMoment;
 use hta_trace::snapshot::Overflow;
@@ -276,8 +276,8 @@ fn peak(rows: &DeviceRows) -> Option<String> {
         Some(seq) => {
             let entry = rows.device.snapshot.entries(history).nth(seq as usize)?;
             out.push_str(&format!(" at entry {}", fmt_count(u64::from(seq))));
-            if let Some((name, us)) = rows.device.phases.since(entry) {
-                out.push_str(&format!(", {} us into {name}", fmt_count(us.unsigned_abs())));
+            if let Some((name, since)) = rows.device.phases.since(entry) {
+                out.push_str(&format!(", {} into {name}", fmt_ns(since)));
             }
         }
     }

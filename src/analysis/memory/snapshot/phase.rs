@@ -4,6 +4,7 @@
 //! Whether memory is a parameter, a gradient or an activation is stated by no snapshot, and is not guessed.
 
 use super::site::{StackFacts, StackPhase};
+use hta_base::units::Ns;
 use hta_trace::snapshot::{Entry, Snapshot};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,10 +79,11 @@ impl<'a> Phases<'a> {
         }
     }
 
-    /// Name of the annotation around an entry, and the microseconds since it began.
-    pub fn since(&self, entry: &Entry) -> Option<(&'a str, i64)> {
+    /// Name of the annotation around an entry, and the time since it began, ns.
+    pub fn since(&self, entry: &Entry) -> Option<(&'a str, Ns)> {
         let interval = self.around(entry).filter(|i| i.start != i64::MIN)?;
-        Some((self.snapshot.texts.get(interval.name), entry.time_us()? - interval.start))
+        let since_us = entry.time_us()? - interval.start;
+        Some((self.snapshot.texts.get(interval.name), since_us.saturating_mul(1000)))
     }
 }
 
