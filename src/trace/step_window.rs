@@ -17,6 +17,7 @@ use crate::step::{Lag, Step, StepRule, StepWindow, Steps, iteration_kind, misses
 use crate::step_period::StepPeriod;
 use crate::stream_capture::StreamCaptures;
 use crate::strings::StrId;
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
@@ -110,13 +111,11 @@ fn mark_small(steps: &mut Steps, launched: &[u64], c: &Columns) {
     }
     for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
         // Of what is lost nothing is known, so it does not say what is usual.
-        let mut sorted: Vec<u64> =
+        let mut known: Vec<u64> =
             of_kind.iter().filter(|i| !steps.steps[**i].is_lost).map(|&i| launched[i]).collect();
-        sorted.sort_unstable();
-        // For an even number, the lower one.
-        let Some(median) = sorted.get(sorted.len().saturating_sub(1) / 2).copied() else { continue };
+        let Some(usual) = median(&mut known) else { continue };
         for i in of_kind {
-            steps.steps[i].is_partial |= launched[i] * 5 < median * 4;
+            steps.steps[i].is_partial |= launched[i] * 5 < usual * 4;
         }
     }
 }
@@ -137,12 +136,6 @@ fn calls(steps: &Steps, c: &Columns, classes: &[Class], captures: &StreamCapture
     out
 }
 
-/// The lower median.
-fn median(mut values: Vec<Ns>) -> Option<Ns> {
-    values.sort_unstable();
-    values.get(values.len().checked_sub(1)? / 2).copied()
-}
-
 /// How far the device is behind the host. The activities must have their steps, the windows must be those of
 /// the host.
 fn lag(steps: &[Step], all: &[Activity], has_launches: bool) -> Lag {
@@ -158,7 +151,7 @@ fn lag(steps: &[Step], all: &[Activity], has_launches: bool) -> Lag {
         }
     }
     let lags = steps.iter().zip(&last).filter_map(|(s, end)| Some((*end)?.saturating_sub(s.host.end)));
-    Lag { median: median(lags.collect()), launched, held: held(steps, all, |s| s.host) }
+    Lag { median: median(&mut lags.collect::<Vec<Ns>>()), launched, held: held(steps, all, |s| s.host) }
 }
 
 /// The part of what the steps launched that runs in windows, which are disjoint and in order.
@@ -175,7 +168,7 @@ fn held(steps: &[Step], all: &[Activity], window: impl Fn(&Step) -> Span) -> Ns 
 /// Whether the device's windows count: its work ends after the host's step, or after the last step by more
 /// than one, or the host's windows hold too little of it.
 fn is_late(steps: &[Step], all: &[Activity], lag: &Lag) -> bool {
-    let host = median(steps.iter().map(|s| s.host.len()).collect()).unwrap_or(0);
+    let host = median(&mut steps.iter().map(|s| s.host.len()).collect::<Vec<Ns>>()).unwrap_or(0);
     let is_behind = lag.median.is_some_and(|lag| i128::from(lag) * 100 > i128::from(host) * LAG_PCT);
     let owned = all.iter().filter(|a| a.launch().is_some() && a.step().is_some());
     let last = owned.map(|a| a.span.end).max().zip(steps.last());

@@ -5,6 +5,7 @@
 
 use crate::api::Options;
 use crate::critical_path::{ANNOTATION, CAPTURE};
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
@@ -85,7 +86,7 @@ fn median<'a>(all: &'a [Step], windows: &[Span]) -> Option<(&'a Step, Span)> {
         |full: bool| all.iter().zip(windows.iter().copied()).filter(move |(s, _)| !full || !s.is_partial);
     let mut sorted: Vec<(&Step, Span)> = of(of(true).next().is_some()).collect();
     sorted.sort_by_key(|(s, w)| (w.len(), s.index));
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+    median_of_sorted(&sorted)
 }
 
 /// The k-th annotation of a name, counted from 0: `NAME` or `NAME:k`.

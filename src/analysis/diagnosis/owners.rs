@@ -9,8 +9,9 @@ use crate::diagnosis::rule::OPEN_PCT;
 use crate::diagnosis::transfer::{self, LostByCell};
 use crate::efficiency::account::PartDevice;
 use crate::efficiency::delay_cost;
+use crate::job::Job;
 use crate::job::delay::StepKey;
-use crate::job::{Job, median};
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, percent};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Events of launching threads that stand still: far longer than others of their name.
 
 use hashbrown::{HashMap, HashSet};
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
@@ -92,7 +93,7 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         }
         let mut times: Vec<Ns> = rows.iter().map(|r| own(*r)).collect();
         times.sort_unstable();
-        let middle = times[(times.len() - 1) / 2];
+        let middle = median_of_sorted(&times).unwrap_or(0);
         // Where most events of a name stand still, the fastest ones show how long it takes.
         let median = if middle < PAUSE_MIN { middle } else { times[(times.len() - 1) / 10] };
         let first = rows.iter().map(|r| trace.span(*r).start).min();

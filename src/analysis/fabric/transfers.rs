@@ -9,6 +9,7 @@ use crate::fabric::places::Traffic;
 use crate::fabric::wires::TransferLink;
 use crate::job::delay::StepKey;
 use crate::job::{Instance, Job, Member, PartStep, is_queued_behind};
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::units::Ns;
 use hta_trace::collective::{CollectiveCall, CollectiveKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +115,7 @@ impl FabricTransfers {
 /// The middle one of some transfers by the time of a byte; the lower one of two.
 fn middle(mut calls: Vec<(Ns, i64)>) -> Option<StepTransfer> {
     calls.sort_by(|a, b| (i128::from(a.0) * i128::from(b.1)).cmp(&(i128::from(b.0) * i128::from(a.1))));
-    let (transfer, bytes) = *calls.get(calls.len().checked_sub(1)? / 2)?;
+    let (transfer, bytes) = median_of_sorted(&calls)?;
     Some(StepTransfer { transfer, bytes, calls: calls.len() as u32 })
 }
 

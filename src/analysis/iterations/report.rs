@@ -5,7 +5,7 @@ use crate::iterations::tables::{
     IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
 };
 use crate::population::reasons;
-use crate::summary::nearest_rank;
+use hta_base::order_statistics::{median, median_of_sorted};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_trace::step::StepRule;
@@ -62,17 +62,16 @@ impl KindRate {
         let mut rates: Vec<f64> = rows.iter().filter_map(|r| r.tokens_per_s).collect();
         rates.sort_by(f64::total_cmp);
         Self {
-            period: median(rows, |r| r.period_p50_ns),
-            tokens_per_s: rates.get(rates.len().saturating_sub(1) / 2).copied(),
+            period: usual(rows, |r| r.period_p50_ns),
+            tokens_per_s: median_of_sorted(&rates),
             is_bound: rows.iter().all(|r| r.basis != "period"),
         }
     }
 }
 
-fn median(rows: &[IterationPhaseRow], of_row: fn(&IterationPhaseRow) -> Ns) -> Ns {
-    let mut values: Vec<Ns> = rows.iter().map(of_row).collect();
-    values.sort_unstable();
-    nearest_rank(&values, 50)
+/// The median over rows; 0 without rows.
+fn usual(rows: &[IterationPhaseRow], of_row: fn(&IterationPhaseRow) -> Ns) -> Ns {
+    median(&mut rows.iter().map(of_row).collect::<Vec<Ns>>()).unwrap_or(0)
 }
 
 /// Largest number of phases and batches in the line under the head of the report.
@@ -145,7 +144,7 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
             key.3.map_or("-".to_string(), |n| n.to_string()),
             fmt_count(of.iter().map(|r| r.iteration_count).sum()) + &of_these,
             fmt_ns(rate.period),
-            fmt_ns(median(of, |r| r.window_p50_ns)),
+            fmt_ns(usual(of, |r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
             fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
             fmt_ns(sum(|r| r.host_exposed_ns) / counted),

@@ -18,6 +18,7 @@
 
 use crate::job::matching::{Instance, Matched};
 use crate::job::part::RankSummary;
+use hta_base::order_statistics::{median, weighted_percentile};
 use hta_base::units::Ns;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -103,14 +104,6 @@ const FEW_FOR_DRIFT: u32 = 24;
 /// Largest number of points for a slope, because all pairs of points are compared.
 const SLOPE_POINTS: usize = 160;
 
-pub fn median(values: &mut [Ns]) -> Option<Ns> {
-    if values.is_empty() {
-        return None;
-    }
-    let mid = (values.len() - 1) / 2;
-    Some(*values.select_nth_unstable(mid).1)
-}
-
 /// The median; for an even number of values the mean of the middle two (rounded down).
 fn center(values: &mut [Ns]) -> Option<Ns> {
     let low = median(values)?;
@@ -119,17 +112,6 @@ fn center(values: &mut [Ns]) -> Option<Ns> {
     }
     let high = values[values.len() / 2..].iter().min().copied()?;
     Some(low + (high - low) / 2)
-}
-
-/// The lower weighted median: the first value at which half of the weight is reached.
-fn weighted_median(values: &mut [(Ns, u32)]) -> Option<Ns> {
-    values.sort_unstable();
-    let total: u64 = values.iter().map(|(_, w)| u64::from(*w)).sum();
-    let mut sum = 0;
-    values.iter().find_map(|(v, w)| {
-        sum += u64::from(*w);
-        (sum * 2 >= total).then_some(*v)
-    })
 }
 
 /// The weight of an instance: small or short ones weigh more, because their ends agree better.
@@ -268,7 +250,7 @@ fn place(clocks: &mut [Clock], moments: &[AlignedInstance]) -> Vec<u32> {
         }
         let grows = !differences.is_empty();
         for (p, mut d) in differences {
-            if let Some(o) = weighted_median(&mut d) {
+            if let Some(o) = weighted_percentile(&mut d, 50) {
                 (clocks[p as usize].offset, clocks[p as usize].is_aligned) = (o, true);
                 component[p as usize] = home.unwrap_or(p);
             }
@@ -308,7 +290,8 @@ fn settle(clocks: &mut [Clock], moments: &[AlignedInstance]) {
         let moves: Vec<Ns> = differences(clocks, moments)
             .into_par_iter()
             .map(|d| {
-                weighted_median(&mut d.into_iter().map(|(_, d, w)| (d, w)).collect::<Vec<_>>()).unwrap_or(0)
+                weighted_percentile(&mut d.into_iter().map(|(_, d, w)| (d, w)).collect::<Vec<_>>(), 50)
+                    .unwrap_or(0)
             })
             .collect();
         for (c, by) in clocks.iter_mut().zip(&moves) {

@@ -24,13 +24,13 @@
 
 pub(crate) use crate::job::chain::{Chain, Lateness, StepKey};
 use crate::job::chain::{ChainLink, ReadyMember, SameStartGroup};
-use crate::job::clock::median;
 use crate::job::joined::Job;
 use crate::job::matching::{Instance, Member};
 use crate::job::ready::{TOLERANCE, is_queued_behind};
 use crate::job::waited::waited_within;
 use crate::job::waits::arrivals;
 use crate::job::window::{LocalWindow, WindowStart, Windows};
+use hta_base::order_statistics::{median, median_of_others, median_of_sorted};
 use hta_base::units::{Ns, Span};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -232,33 +232,25 @@ impl LocalTime {
     }
 }
 
-/// The lower median of all values except the one at index `own`; `sorted` contains all of them.
-pub(crate) fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
-    let middle = sorted.len().checked_sub(2)? / 2;
-    sorted.get(if middle < own { middle } else { middle + 1 }).copied()
-}
-
 /// Calls `take` with the lateness of each member.
 pub(crate) fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
-    let n = locals.len();
-    if n < 2 {
+    if locals.len() < 2 {
         return;
     }
     let mut worked: Vec<Ns> = locals.iter().map(|l| l.worked).collect();
     worked.sort_unstable();
-    // Index of the lower median of the others, as in `median_of_others`.
-    let middle = (n - 2) / 2;
+    let balanced = median_of_sorted(&worked).unwrap_or(0);
     let mut ordered: Vec<&LocalTime> = locals.iter().collect();
     ordered.sort_unstable_by_key(|l| (l.all, l.member));
     for (k, l) in ordered.iter().enumerate() {
-        let typical = ordered[if middle < k { middle } else { middle + 1 }];
+        let Some(typical) = median_of_others(&ordered, k) else { continue };
         let usual = median_of_others(&worked, worked.partition_point(|w| *w < l.worked)).unwrap_or(l.worked);
         take(Lateness {
             member: l.member,
             local: l.all,
             difference: l.all - typical.all,
             worked: l.worked - usual,
-            balance: l.worked - worked[(n - 1) / 2],
+            balance: l.worked - balanced,
             typical: typical.member,
         });
     }

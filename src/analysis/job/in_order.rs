@@ -16,6 +16,7 @@
 //! than that of the ends. Where the ranks' sequences differ, or several threads submit, ends alone decide.
 
 use crate::job::sequence::TokenAtEnd;
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,8 +119,7 @@ fn middle(x: &[UnmatchedCall], y: &[UnmatchedCall], pairs: &[(u32, u32)]) -> Opt
     let calls = pairs.iter().filter_map(|(i, j)| Some((x.get(*i as usize)?, y.get(*j as usize)?)));
     let together = calls.filter(|(s, _)| s.ends_together);
     let mut apart: Vec<Ns> = together.map(|(s, t)| t.item.end.saturating_sub(s.item.end)).collect();
-    apart.sort_unstable();
-    apart.get(apart.len().checked_sub(1)? / 2).copied()
+    median(&mut apart)
 }
 
 fn is_of_one_thread(list: &[UnmatchedCall], mut rows: impl Iterator<Item = u32>) -> bool {

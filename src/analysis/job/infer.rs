@@ -9,6 +9,7 @@
 use crate::job::groups::Group;
 use crate::job::part::RankSummary;
 use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use hta_trace::collective::{CollectiveKind, Members};
 use rayon::prelude::*;
@@ -134,11 +135,8 @@ fn disagreement(a: &PartCalls, b: &PartCalls) -> Option<Ns> {
     let step = matches.len().div_ceil(SAMPLE).max(1);
     let end = |u: &PartCalls, i: u32| u.sequence.end(i);
     let mut d: Vec<Ns> = matches.iter().step_by(step).map(|(i, j)| end(b, *j) - end(a, *i)).collect();
-    d.sort_unstable();
-    let median = *d.get((d.len().checked_sub(1)?) / 2)?;
-    let mut off: Vec<Ns> = d.iter().map(|x| (x - median).abs()).collect();
-    off.sort_unstable();
-    off.get((off.len() - 1) / 2).copied()
+    let middle = median(&mut d)?;
+    median(&mut d.iter().map(|x| (x - middle).abs()).collect::<Vec<Ns>>())
 }
 
 /// Whether all units form one group: each agrees with the first to within a quarter of the distance between

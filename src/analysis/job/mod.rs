@@ -45,7 +45,7 @@ mod waited;
 mod waits;
 pub(crate) mod window;
 
-pub use clock::{Clock, ClockMode, median};
+pub use clock::{Clock, ClockMode};
 pub use groups::Group;
 pub use joined::Job;
 pub use kernel_origin::KernelOrigin;

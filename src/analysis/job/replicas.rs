@@ -18,11 +18,12 @@
 //! own clock.
 
 use crate::job::chain::{Chain, Lateness, StepKey};
-use crate::job::delay::{LocalTime, lateness, median_of_others, step_of};
+use crate::job::delay::{LocalTime, lateness, step_of};
 use crate::job::joined::Job;
 use crate::job::matching::Member;
 use crate::job::pipeline_places::{PipelinePlace, PipelinePlaces};
 use crate::job::window::{LocalWindow, Windows};
+use hta_base::order_statistics::median_of_others;
 use hta_base::units::Ns;
 use hta_trace::collective::CollectiveKind;
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,6 +15,7 @@
 //! Near-linear time: sorted lists per token, and a bounded number of candidate offsets on a bounded sample.
 
 use hashbrown::HashMap;
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 
 /// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own
@@ -186,9 +187,7 @@ pub(crate) fn offset(x: &CallSequence, y: &CallSequence) -> Option<Ns> {
         .filter_map(|(end, partners)| nearest(partners, end.saturating_sub(best)))
         .filter(|g| g.abs() < cap)
         .collect();
-    misses.sort_unstable();
-    let shift = if misses.is_empty() { 0 } else { misses[(misses.len() - 1) / 2] };
-    Some(best.saturating_sub(shift))
+    Some(best.saturating_sub(median(&mut misses).unwrap_or(0)))
 }
 
 /// How partners are related.

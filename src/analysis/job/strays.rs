@@ -10,9 +10,10 @@
 //! Calls on the host are left out: a thread may return late. Ends are compared with the offsets of clocks
 //! that were found, whether or not they are applied.
 
-use crate::job::clock::{Clock, median};
+use crate::job::clock::Clock;
 use crate::job::matching::{Matched, Member};
 use crate::job::part::RankSummary;
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 
 /// Ends may differ by this, ns.

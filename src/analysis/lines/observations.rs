@@ -3,6 +3,7 @@
 use crate::api::{Certainty, Observation, Partial, rows};
 use crate::lines::key::{LineKey, shown};
 use crate::lines::tables::{LineTotalRow, LineTotals, LinesTable};
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ pub(crate) fn differing(partials: &[Partial]) -> Vec<LineSpread<'_>> {
         let mut sorted: Vec<Ns> = times.iter().map(|t| t.1).collect();
         sorted.sort_unstable();
         let (Some(median), Some(least), Some(most)) =
-            (sorted.get((sorted.len() - 1) / 2).copied(), sorted.first(), sorted.last())
+            (median_of_sorted(&sorted), sorted.first(), sorted.last())
         else {
             continue;
         };

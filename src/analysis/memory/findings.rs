@@ -7,6 +7,7 @@ use crate::memory::report::{ReportedDevice, content_at, peaks, size};
 use crate::memory::tables::{
     MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
 };
+use hta_base::order_statistics::median;
 use hta_base::table::schema::TableSpec;
 use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{capital, counted, plural};
@@ -165,15 +166,14 @@ pub(crate) fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
         if growing.len() < GROWING_STEPS {
             continue;
         }
-        growing.sort_unstable();
-        let median = growing[(growing.len() - 1) / 2];
+        let usual = median(&mut growing).unwrap_or(0);
         let of_peak = if peak.is_relative { 0 } else { peak.peak_bytes / GROWTH_MIN_PART };
-        if median > GROWTH_MIN_BYTES.max(of_peak) {
+        if usual > GROWTH_MIN_BYTES.max(of_peak) {
             found.push(GrowingDevice {
                 rank: peak.rank,
                 place,
                 steps: growing.len(),
-                bytes: median,
+                bytes: usual,
                 level: full.last().map_or(0, |s| s.end_bytes),
                 total: peak.device_total_bytes.filter(|_| !peak.is_relative),
             });
@@ -192,18 +192,16 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
     }
     let mut told = Vec::new();
     for (device_type, peaks) in by_type.into_iter().filter(|(_, peaks)| peaks.len() >= 3) {
-        let mut sorted: Vec<i64> = peaks.values().copied().collect();
-        sorted.sort_unstable();
-        let median = sorted[(sorted.len() - 1) / 2];
+        let usual = median(&mut peaks.values().copied().collect::<Vec<i64>>()).unwrap_or(0);
         let distance =
-            |bytes: i64| percent(bytes.saturating_sub(median).saturating_abs(), median).unwrap_or(0.0);
+            |bytes: i64| percent(bytes.saturating_sub(usual).saturating_abs(), usual).unwrap_or(0.0);
         let ranks: Vec<u32> = peaks
             .iter()
             .filter(|(_, bytes)| distance(**bytes) > DIFFERS_FROM_PCT)
             .map(|(rank, _)| *rank)
             .collect();
         let farthest = peaks.iter().max_by_key(|(rank, bytes)| {
-            (bytes.saturating_sub(median).saturating_abs(), std::cmp::Reverse(**rank))
+            (bytes.saturating_sub(usual).saturating_abs(), std::cmp::Reverse(**rank))
         });
         if let (Some((rank, bytes)), false) = (farthest, ranks.is_empty()) {
             let verb = if ranks.len() == 1 { "differs" } else { "differ" };
@@ -212,7 +210,7 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
                  memory): rank {rank} has {}",
                 ranks_named(&ranks),
                 fmt_pct(Some(DIFFERS_FROM_PCT)),
-                size(median),
+                size(usual),
                 size(*bytes)
             );
             told.push((ranks, sentence));

@@ -11,6 +11,7 @@ use crate::pipeline::chain::{ChunkMessage, StageChain, chains, sent_by_chunks};
 use crate::pipeline::placed::{CLOCK_SLACK, PlacedPipeline, graph_of, placed_steps};
 use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use crate::pipeline::transfers::Transfers;
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::units::{Ns, Span, percent};
 use hta_base::wording::ranks::ranks_named;
 use hta_trace::rank_trace::StepFilter;
@@ -114,8 +115,7 @@ impl PipelineRun {
         let mut steps: Vec<&PipelineStep> = self.steps.iter().collect();
         steps.sort_by_key(|s| (s.reasons.is_err(), s.whole.len() - s.busy_mean()));
         let known = steps.iter().filter(|s| s.reasons.is_ok()).count();
-        let count = if known > 0 { known } else { steps.len() };
-        steps.get(count.saturating_sub(1) / 2).copied()
+        median_of_sorted(steps.get(..known).filter(|known| !known.is_empty()).unwrap_or(&steps))
     }
 }
 

@@ -4,8 +4,9 @@
 //! longer in a single one of several pipelines, with as many kernels as elsewhere, runs on a slow rank. With
 //! one pipeline and equal kernels, this cannot be told.
 
-use crate::job::{Job, median};
+use crate::job::Job;
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use hta_trace::rank_trace::StepFilter;
 use std::cmp::Reverse;

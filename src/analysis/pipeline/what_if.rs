@@ -2,11 +2,11 @@
 //! the median length of its chunks by stage and kind.
 
 use crate::facts::chunks::ChunkKind;
-use crate::job::median;
 use crate::pipeline::measured::PipelineRun;
 use crate::pipeline::order::KnownSchedule;
 use crate::pipeline::ordered::{ChunkKey, OrderedChunk, PipelineShape};
 use crate::pipeline::replay::OrderGraph;
+use hta_base::order_statistics::{median, median_of_sorted};
 use hta_base::units::{Ns, percent};
 use std::collections::BTreeMap;
 
@@ -191,7 +191,7 @@ impl ReplayedPipeline {
     /// The longest stage, and the one in the middle.
     fn longest_and_usual(&self) -> Option<(u32, u32)> {
         let by_length = self.by_length();
-        let (longest, usual) = (by_length.last()?, by_length.get((by_length.len() - 1) / 2)?);
+        let (longest, usual) = (by_length.last()?, median_of_sorted(&by_length)?);
         (longest.0 > usual.0).then_some((longest.1, usual.1))
     }
 

@@ -10,7 +10,8 @@
 //! Medians are durations that occur. For an even number of values, the median is the lower of the two in the
 //! middle.
 
-use crate::summary::{Summary, nearest_rank};
+use crate::summary::Summary;
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use hta_trace::step_period::StepPeriod;
 
@@ -49,8 +50,7 @@ impl StepStats {
         let summary = Summary::new(counted().map(|(_, (dur, _))| *dur).collect());
         let middle = summary.p50;
         let mut distances: Vec<Ns> = counted().map(|(_, (dur, _))| (dur - middle).abs()).collect();
-        distances.sort_unstable();
-        let mad = nearest_rank(&distances, 50);
+        let mad = median(&mut distances).unwrap_or(0);
         let margin = (i128::from(middle) * LEAST_MARGIN).max(i128::from(mad) * THREE_DEVIATIONS) / 10_000;
         let margin = Ns::try_from(margin).unwrap_or(Ns::MAX);
         Self {

@@ -23,13 +23,14 @@
 
 use crate::api::Options;
 use crate::efficiency::account::StepLength;
+use crate::job::Job;
 use crate::job::delay::{StepKey, median_step};
-use crate::job::{Job, median};
 use crate::stragglers::delays::{delay_sums, own_gains};
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judge_round::JudgeRound;
 use crate::stragglers::judge_round::REMAIN;
 use crate::stragglers::straggler::{Judgement, Straggler};
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use std::collections::BTreeSet;
 

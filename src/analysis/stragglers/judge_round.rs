@@ -1,9 +1,9 @@
 //! One round of judging: which ranks are late beyond chance, given those found before.
 
 use crate::job::delay::{Chain, Lateness, StepKey};
-use crate::job::median;
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 

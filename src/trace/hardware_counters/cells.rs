@@ -8,6 +8,7 @@
 //! ```
 
 use crate::interval::Union;
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 
 /// The time for which one sample stands. Cells of a counter are in order and disjoint; some are empty.
@@ -59,8 +60,7 @@ pub(super) fn sampling_period(times: &mut Vec<Ns>) -> Option<Ns> {
     times.sort_unstable();
     times.dedup();
     let mut steps: Vec<Ns> = times.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
-    let middle = steps.len().checked_sub(1)? / 2;
-    Some(*steps.select_nth_unstable(middle).1)
+    median(&mut steps)
 }
 
 fn cell(start: Ns, end: Ns, value: f64) -> CounterCell {

@@ -2,8 +2,8 @@
 
 use super::scopes::{CounterScope, PeriodOfStep, ScopedTime};
 use super::words::covers;
-use crate::job::median;
 use hashbrown::HashMap;
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::hardware_counters::{PowerCurve, RecordedCounter, mean_over};

@@ -4,6 +4,7 @@ use super::tables::{EnergyTable, HardwareByRank, HardwareByRankRow, HardwareCoun
 use crate::api::{Align, Options, Partial, View};
 use crate::counters::CounterMeans;
 use crate::worst_first::WorstFirst;
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{fmt_joules, fmt_ns_tenths, fmt_number, fmt_pct};
 use hta_trace::hardware_counters::{CounterSource, source_of};
@@ -38,13 +39,12 @@ pub(crate) fn by_rank(partials: &[Partial]) -> Batch {
     let mut table = HardwareByRank::default();
     for ((rank, device), mut of) in all {
         of.step_energies.sort_by(f64::total_cmp);
-        let middle = of.step_energies.len().saturating_sub(1) / 2;
         let (energy, tokens) = of.of_tokens;
         table.push(HardwareByRankRow {
             rank,
             device,
             step_count: of.step_energies.len() as u64,
-            step_energy_j: of.step_energies.get(middle).copied(),
+            step_energy_j: median_of_sorted(&of.step_energies),
             token_energy_j: (tokens > 0).then(|| energy / tokens as f64),
             ..of.row
         });

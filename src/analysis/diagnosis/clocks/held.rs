@@ -1,5 +1,6 @@
 //! Values of a counter, with the time for which each holds.
 
+use hta_base::order_statistics::weighted_percentile;
 use hta_base::units::{Ns, Span};
 use hta_trace::hardware_counters::RecordedCounter;
 use hta_trace::interval::Union;
@@ -41,15 +42,8 @@ pub(super) fn time_of<'a>(held: impl IntoIterator<Item = &'a HeldValue>) -> Ns {
 
 /// The smallest value that holds, with all below it, for so many percent of the time.
 pub(super) fn quantile<'a>(held: impl IntoIterator<Item = &'a HeldValue>, percent: u8) -> Option<i64> {
-    let mut sorted: Vec<(i64, Ns)> = held.into_iter().map(|h| (h.value, h.time)).collect();
-    sorted.sort_unstable();
-    let all: i128 = sorted.iter().map(|(_, time)| i128::from(*time)).sum();
-    let mut below = 0i128;
-    let is_reached = |(_, time): &&(i64, Ns)| {
-        below += i128::from(*time);
-        below * 100 >= all * i128::from(percent)
-    };
-    sorted.iter().find(is_reached).map(|(value, _)| *value)
+    let mut values: Vec<(i64, Ns)> = held.into_iter().map(|h| (h.value, h.time)).collect();
+    weighted_percentile(&mut values, percent)
 }
 
 /// The middle value by time: the lower one of two.

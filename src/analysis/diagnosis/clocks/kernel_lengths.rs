@@ -5,8 +5,8 @@
 use crate::diagnosis::clocks::fall::ClockFall;
 use crate::diagnosis::clocks::held::middle;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::job::median;
 use hashbrown::HashMap;
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use hta_trace::args::Arg;
 use hta_trace::interval::Union;

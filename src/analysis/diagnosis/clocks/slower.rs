@@ -6,7 +6,8 @@ use crate::diagnosis::clocks::reason::{LowState, SeenBeside};
 use crate::diagnosis::clocks::recorded::{RecordedClocks, StepClock};
 use crate::efficiency::account::{DeviceWindows, PartDevice, steps};
 use crate::job::delay::StepKey;
-use crate::job::{Job, TimeUse, median};
+use crate::job::{Job, TimeUse};
+use hta_base::order_statistics::{median, median_of_others};
 use hta_base::units::Ns;
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,13 +89,11 @@ fn compared(clocks: &RecordedClocks) -> Vec<ComparedStep> {
         }
     }
     let mut out = Vec::new();
-    for ((key, _), mut all) in by_step.into_iter().filter(|(_, all)| all.len() > 1) {
+    for ((key, _), mut all) in by_step {
         all.sort_by_key(|(clock, place, _)| (*clock, *place));
-        // The lower middle of the others.
-        let at = (all.len() - 2) / 2;
         for (i, (_, place, step)) in all.iter().enumerate() {
-            let others = all.get(if at < i { at } else { at + 1 }).map_or(0, |(clock, ..)| *clock);
-            out.push((*place, key, *step, others));
+            let others = median_of_others(&all, i).map(|(clock, ..)| clock);
+            out.extend(others.map(|others| (*place, key, *step, others)));
         }
     }
     out

@@ -4,8 +4,9 @@ use crate::job::experts::JobLayers;
 use crate::job::pipeline_places::PipelinePlaces;
 use crate::job::replay::nodes::{Base, HostBase, NodeEvent};
 use crate::job::replay::{NodeTimes, Replay};
-use crate::job::{Job, Member, RankSummary, TimeUse, median};
+use crate::job::{Job, Member, RankSummary, TimeUse};
 use hashbrown::{HashMap, HashSet};
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::CollectiveKind;
 

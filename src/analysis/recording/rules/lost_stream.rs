@@ -2,11 +2,11 @@
 //! computes less than half as long as they do: the stream was not recorded. Nothing is told about the device
 //! of the rank.
 
-use crate::job::median;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 use crate::recording::rules::{Recorded, cut_rank};
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, fmt_ns};
 use hta_base::wording::ranks::ranks_named;
 
