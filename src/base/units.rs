@@ -36,6 +36,12 @@ impl Span {
         Span::new(self.start.max(other.start), self.end.min(other.end))
     }
 
+    /// The shortest span that contains both.
+    #[inline]
+    pub fn hull(self, other: Span) -> Span {
+        Span::new(self.start.min(other.start), self.end.max(other.end))
+    }
+
     /// Whether the instant `t` lies inside.
     #[inline]
     pub fn holds(self, t: Ns) -> bool {
@@ -164,6 +170,12 @@ fn significant(v: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hull_contains_both_spans() {
+        assert_eq!(Span::new(3, 5).hull(Span::new(8, 9)), Span::new(3, 9));
+        assert_eq!(Span::new(3, 9).hull(Span::new(4, 5)), Span::new(3, 9));
+    }
 
     #[test]
     fn durations_are_shown_with_a_fitting_unit() {

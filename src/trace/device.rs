@@ -39,11 +39,12 @@ pub(crate) fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span 
         if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
             continue;
         }
-        let Span { start, end } = c.span(row);
-        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+        let event = c.span(row);
+        span = Some(span.map_or(event, |so_far| so_far.hull(event)));
     }
     if let Some((start, end)) = c.unloaded {
-        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+        let unloaded = Span::new(start, end);
+        span = Some(span.map_or(unloaded, |so_far| so_far.hull(unloaded)));
     }
     span.unwrap_or(Span::new(0, 0))
 }

@@ -218,10 +218,7 @@ fn best_of_stream(c: &Columns, activities: &[&Activity]) -> Option<(i64, Vec<Spa
         for call in occurrence.iter().filter_map(|a| a.launch()) {
             let call_span = c.span(call as usize);
             lane.get_or_insert(c.lane[call as usize]);
-            span =
-                Some(span.map_or(call_span, |s| {
-                    Span::new(s.start.min(call_span.start), s.end.max(call_span.end))
-                }));
+            span = Some(span.map_or(call_span, |so_far| so_far.hull(call_span)));
         }
         span.filter(|s| !s.is_empty())
     };

@@ -468,9 +468,7 @@ fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Sp
     for d in devices.iter_mut().filter(|d| d.is_gpu) {
         d.capture = edges.window(d.device, recorded);
         d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
-        left = Some(
-            left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))),
-        );
+        left = Some(left.map_or(d.capture, |so_far| so_far.hull(d.capture)));
     }
     left.unwrap_or(recorded)
 }

@@ -81,8 +81,7 @@ impl<'a> LaunchedWork<'a> {
         let (mut total, mut window) = (0, None);
         let mut add = |span: Span, call: Option<usize>, name: StrId| {
             total += i128::from(span.len());
-            let so_far: Span = window.unwrap_or(span);
-            window = Some(Span::new(so_far.start.min(span.start), so_far.end.max(span.end)));
+            window = Some(window.map_or(span, |so_far: Span| so_far.hull(span)));
             let pid = call.and_then(|row| c.lanes.get(*c.lane.get(row)? as usize)).map(|l| l.pid);
             if let Some((pid, at)) = pid.zip(call.and_then(|row| c.ts.get(row))) {
                 let item = Item { at: *at, dur: span.len(), end: span.end, name };

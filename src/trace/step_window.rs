@@ -189,8 +189,7 @@ pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
     let mut own: Vec<Option<Span>> = vec![None; steps.len()];
     for a in all {
         if let Some(window) = a.step().and_then(|s| own.get_mut(s as usize)) {
-            let so_far = window.unwrap_or(a.span);
-            *window = Some(Span::new(so_far.start.min(a.span.start), so_far.end.max(a.span.end)));
+            *window = Some(window.map_or(a.span, |so_far| so_far.hull(a.span)));
         }
     }
     let mut previous_end = Ns::MIN;

@@ -135,7 +135,7 @@ impl Annotated {
                     device: a.device(),
                     step: a.step(),
                 });
-                range.span = Span::new(range.span.start.min(a.span.start), range.span.end.max(a.span.end));
+                range.span = range.span.hull(a.span);
             }
         }
         for ((name, ..), range) in ranges {

@@ -76,8 +76,7 @@ fn on_devices(trace: &RankTrace, ranges: &[PhaseRange]) -> Vec<Option<Span>> {
             continue;
         };
         if let Some(slot) = out.get_mut(own) {
-            let known = slot.unwrap_or(activity.span);
-            *slot = Some(Span::new(known.start.min(activity.span.start), known.end.max(activity.span.end)));
+            *slot = Some(slot.map_or(activity.span, |so_far: Span| so_far.hull(activity.span)));
         }
     }
     out

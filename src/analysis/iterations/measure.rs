@@ -163,7 +163,7 @@ fn replayed(trace: &RankTrace, all: &[DeviceIteration], busy: &Union) -> Union {
         let Some(a) = trace.activities.get(*i as usize) else { continue };
         if let Some(call) = a.launch().filter(|row| is_graph_launch(trace.name(*row))) {
             let so_far = extents.entry(call).or_insert(a.span);
-            *so_far = Span::new(so_far.start.min(a.span.start), so_far.end.max(a.span.end));
+            *so_far = so_far.hull(a.span);
         }
     }
     Union::new(extents.into_values().chain(busy.spans().iter().copied()))

@@ -98,7 +98,7 @@ pub(crate) struct Projection {
 impl Projection {
     fn join(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
-        let span = Span::new(a.span.start.min(b.span.start), a.span.end.max(b.span.end));
+        let span = a.span.hull(b.span);
         Some(Self { span, operations: a.operations + b.operations })
     }
 }

@@ -84,7 +84,7 @@ impl<'a> ScopedTime<'a> {
 pub(super) fn recorded(trace: &RankTrace, work: Option<&DeviceWork>, counters: &[&RecordedCounter]) -> Span {
     let of_events = work.map_or(trace.capture, |w| w.capture);
     let cells = counters.iter().flat_map(|c| &c.cells).map(|c| c.span);
-    cells.fold(of_events, |all, s| Span::new(all.start.min(s.start), all.end.max(s.end)))
+    cells.fold(of_events, Span::hull)
 }
 
 /// Each step from its start to the start of the next. The last one lasts as long as the others do, if there
