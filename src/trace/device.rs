@@ -76,9 +76,9 @@ pub(crate) fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCap
     if c.categories.iter().any(|k| is_counter_range(c.strings.get(k.text).as_bytes())) {
         return false;
     }
-    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let is_launch = c.strings.each(is_launch_call);
     let mut calls = (0u32..).zip(classes).filter(|(_, class)| **class == Class::Runtime).map(|(row, _)| row);
-    calls.any(|row| is_launch.get(c.name(row as usize).0 as usize) == Some(&true) && !captures.hold(c, row))
+    calls.any(|row| is_launch.holds(c.name(row as usize)) && !captures.hold(c, row))
 }
 
 /// Rows of the host that are the work of a CPU-only rank: operators and communication ranges. Calls of a
@@ -87,18 +87,14 @@ pub(crate) fn host_work_rows<'a>(
     c: &'a Columns,
     classes: &'a [Class],
 ) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
-    let communicates: Vec<(bool, bool)> = c
-        .strings
-        .iter()
-        .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
-        .collect();
+    let as_class = |class| c.strings.each(move |t| is_host_communication(class, t));
+    let (as_op, as_other) = (as_class(Class::HostOp), as_class(Class::Annotation));
     (0u32..).zip(classes).filter_map(move |(row, class)| {
-        let (as_op, as_other) =
-            communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
+        let name = c.name(row as usize);
         match class {
-            Class::HostOp if as_op => Some((row, WorkClass::Communication)),
+            Class::HostOp if as_op.holds(name) => Some((row, WorkClass::Communication)),
             Class::HostOp => Some((row, WorkClass::Compute)),
-            Class::Annotation if as_other => Some((row, WorkClass::Communication)),
+            Class::Annotation if as_other.holds(name) => Some((row, WorkClass::Communication)),
             Class::Collective | Class::Title => Some((row, WorkClass::Communication)),
             _ => None,
         }

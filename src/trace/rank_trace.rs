@@ -352,8 +352,8 @@ impl RankTrace {
     pub fn threads(&self) -> &BTreeMap<u32, InnermostTimeline> {
         self.threads.get_or_init(|| {
             let c = &self.columns;
-            let loader: Vec<bool> = c.strings.iter().map(|(_, t)| is_data_loader(t)).collect();
-            let marked = |r: u32| loader.get(c.name(r as usize).0 as usize) == Some(&true);
+            let loader = c.strings.each(is_data_loader);
+            let marked = |r: u32| loader.holds(c.name(r as usize));
             self.hosts.iter().map(|(lane, rows)| (*lane, InnermostTimeline::new(rows, c, marked))).collect()
         })
     }

@@ -9,6 +9,7 @@ use crate::iteration::Iteration;
 use crate::no_step::is_no_step;
 use crate::step_period::StepPeriod;
 use crate::strings::StrId;
+use crate::thread::{outermost, sort_outer_first};
 use crate::title::CollectiveOps;
 use hta_base::health::{Counter, Health};
 use hta_base::units::{Ns, Span};
@@ -265,20 +266,6 @@ pub(crate) fn find(
     }
 }
 
-/// Of ranges of one thread that contain each other, the outer ones.
-fn outermost(c: &Columns, mut rows: Vec<u32>) -> Vec<u32> {
-    crate::thread::sort_outer_first(&mut rows, c);
-    let mut open_until: BTreeMap<u32, Ns> = BTreeMap::new();
-    rows.retain(|&row| {
-        let span = c.span(row as usize);
-        let until = open_until.entry(c.lane[row as usize]).or_insert(Ns::MIN);
-        let is_inner = span.end <= *until;
-        *until = span.end.max(*until);
-        !is_inner
-    });
-    rows
-}
-
 /// Whether one of the outer steps, which are in order of time, contains a step.
 fn is_inside(step: &Step, outer: &[Step]) -> bool {
     let before = outer.partition_point(|o| o.host.start <= step.host.start);
@@ -348,7 +335,7 @@ pub(crate) fn repeated_annotations(
     }
     let mut groups: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
-        crate::thread::sort_outer_first(&mut rows, c);
+        sort_outer_first(&mut rows, c);
         let mut open_until = Ns::MIN;
         for row in rows {
             let Span { start, end } = c.span(row as usize);

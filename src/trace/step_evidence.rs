@@ -178,15 +178,13 @@ impl StepEvidence<'_> {
         let c = self.c;
         let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
         let is_free = says_step(names);
-        let kinds: Vec<Option<Class>> = c.strings.iter().map(|(_, text)| self.around(text)).collect();
+        let kinds = c.strings.each(|text| self.around(text));
         // By name: the first and last of the ranges that each holds.
         let mut around: BTreeMap<StrId, Vec<(usize, usize)>> = BTreeMap::new();
         for row in (0..self.classes.len()).filter(|row: &usize| match self.classes.get(*row) {
-            Some(Class::Python) => {
-                !is_free && kinds.get(c.name(*row).0 as usize) == Some(&Some(Class::Python))
-            }
+            Some(Class::Python) => !is_free && kinds.get(c.name(*row)) == Some(&Some(Class::Python)),
             Some(Class::Annotation) => {
-                let may_be = kinds.get(c.name(*row).0 as usize).is_some_and(Option::is_some);
+                let may_be = kinds.get(c.name(*row)).is_some_and(Option::is_some);
                 !is_free && !self.in_requests && may_be && !is_counted(names)
             }
             Some(Class::HostOp) => steps.rule == StepRule::Repeat,

@@ -122,13 +122,13 @@ fn mark_small(steps: &mut Steps, launched: &[u64], c: &Columns) {
 
 /// Number of calls in each step that launch kernels or graphs, other than into a graph.
 fn calls(steps: &Steps, c: &Columns, classes: &[Class], captures: &StreamCaptures) -> Vec<u64> {
-    let is_launch: Vec<bool> = c.strings.iter().map(|(_, text)| is_launch_call(text)).collect();
+    let is_launch = c.strings.each(is_launch_call);
     let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
     let own = steps.lane.and_then(pid);
     let mut out = vec![0; steps.steps.len()];
     for (row, _) in classes.iter().enumerate().filter(|(_, class)| **class == Class::Runtime) {
         let is_own = || own.is_none() || pid(c.lane[row]) == own;
-        if is_launch.get(c.name(row).0 as usize) == Some(&true) && is_own() && !captures.hold(c, row as u32) {
+        if is_launch.holds(c.name(row)) && is_own() && !captures.hold(c, row as u32) {
             let step = steps.at(c.ts[row]).and_then(|s| out.get_mut(s as usize));
             step.into_iter().for_each(|n| *n += 1);
         }

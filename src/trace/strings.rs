@@ -146,6 +146,41 @@ impl TraceTexts {
     pub fn iter(&self) -> impl Iterator<Item = (StrId, &str)> {
         (0..self.len() as u32).map(|i| (StrId(i), self.get(StrId(i))))
     }
+
+    /// Computes a value from each text, so that events with the same name do not each compute it.
+    pub fn each<'a, T>(&'a self, mut of: impl FnMut(&'a str) -> T) -> ByText<T> {
+        ByText(self.iter().map(|(_, text)| of(text)).collect())
+    }
+}
+
+/// A value for each text of a trace.
+#[derive(Debug, Clone)]
+pub struct ByText<T>(Vec<T>);
+
+impl<T> ByText<T> {
+    /// The value of a text; `None` if the id is out of range.
+    #[inline]
+    pub fn get(&self, id: StrId) -> Option<&T> {
+        self.0.get(id.0 as usize)
+    }
+
+    /// Whether a text has such a value.
+    pub fn any(&self, is: impl FnMut(&T) -> bool) -> bool {
+        self.0.iter().any(is)
+    }
+}
+
+impl ByText<bool> {
+    /// Whether it is so for a text.
+    #[inline]
+    pub fn holds(&self, id: StrId) -> bool {
+        self.get(id) == Some(&true)
+    }
+
+    /// Whether it is so for some text.
+    pub fn holds_any(&self) -> bool {
+        self.any(|is| *is)
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +200,10 @@ mod tests {
         assert_eq!((s.get(a), s.get(StrId(9)), s.array().value(1)), ("aten::mm", "", "aten::mm"));
         assert_eq!(s.lookup(b"aten::add"), Some(b));
         assert_eq!(s.lookup(b"nope"), None);
+        let is_add = s.each(|text| text.ends_with("add"));
+        assert_eq!([b, a, StrId(9)].map(|id| is_add.holds(id)), [true, false, false]);
+        assert!(is_add.holds_any() && !s.each(|text| text == "nope").holds_any());
+        assert_eq!([a, StrId(9)].map(|id| s.each(str::len).get(id).copied()), [Some(8), None]);
         assert_eq!(s.iter().map(|(_, t)| t).collect::<Vec<_>>(), ["", "aten::mm", "aten::add"]);
     }
 }

@@ -15,6 +15,7 @@ use crate::events::Columns;
 use crate::sparse::Sparse;
 use hta_base::units::{Ns, Span};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Number of rows from which the two halves are sorted on two threads.
 const HALVES_FROM: usize = 1 << 14;
@@ -31,6 +32,20 @@ pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
     rayon::join(|| first.sort(), || second.sort());
     keyed.sort();
     rows.iter_mut().zip(keyed).for_each(|(slot, (_, _, r))| *slot = r);
+}
+
+/// Of events that may contain each other, those that lie in no other one of their thread, in order of time.
+pub(crate) fn outermost(c: &Columns, mut rows: Vec<u32>) -> Vec<u32> {
+    sort_outer_first(&mut rows, c);
+    let mut covered_until: BTreeMap<u32, Ns> = BTreeMap::new();
+    rows.retain(|&row| {
+        let end = c.span(row as usize).end;
+        let until = covered_until.entry(c.lane[row as usize]).or_insert(Ns::MIN);
+        let is_outer = end > *until;
+        *until = end.max(*until);
+        is_outer
+    });
+    rows
 }
 
 /// Rows of host events by lane, those of one lane outer first; lanes without any are left out.

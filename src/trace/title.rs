@@ -19,7 +19,8 @@ use crate::category::Class;
 use crate::collective::dtype::element_bytes;
 use crate::events::Columns;
 use crate::no_step::is_backend_range;
-use hta_base::units::{Ns, Span};
+use crate::thread::outermost;
+use hta_base::units::Span;
 use std::collections::BTreeMap;
 
 /// Whether an event is an operator that calls a collective.
@@ -32,9 +33,9 @@ pub(crate) fn mark(c: &Columns, classes: &mut [Class], ops: &CollectiveOps) {
     if ops.by_lane.is_empty() {
         return;
     }
-    let can_be: Vec<bool> = c.strings.iter().map(|(_, text)| !is_backend_range(text)).collect();
+    let can_be = c.strings.each(|text| !is_backend_range(text));
     for (row, class) in classes.iter_mut().enumerate().filter(|(_, class)| **class == Class::Annotation) {
-        if can_be.get(c.name(row).0 as usize) == Some(&true)
+        if can_be.holds(c.name(row))
             && c.args.column(Arg::InputDims).get(row as u32).is_some()
             && ops.has_title(c, row as u32)
         {
@@ -51,43 +52,36 @@ pub(crate) struct CollectiveOps {
 
 impl CollectiveOps {
     pub(crate) fn new(c: &Columns, classes: &[Class]) -> Self {
-        let is_op: Vec<bool> =
-            c.strings.iter().map(|(_, text)| is_collective_operator(Class::HostOp, text)).collect();
+        let is_op = c.strings.each(|text| is_collective_operator(Class::HostOp, text));
         let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-        if !is_op.contains(&true) {
+        if !is_op.holds_any() {
             return Self { by_lane };
         }
-        let is_named = |r: &usize| is_op.get(c.name(*r).0 as usize) == Some(&true);
-        for row in (0..classes.len()).filter(|&r| classes[r] == Class::HostOp).filter(is_named) {
-            by_lane.entry(c.lane[row]).or_default().push(c.span(row));
-        }
-        for spans in by_lane.values_mut() {
-            spans.sort_by_key(|s| (s.start, std::cmp::Reverse(s.end)));
-            let mut until = Ns::MIN;
-            spans.retain(|s| {
-                let is_outer = s.end > until;
-                until = until.max(s.end);
-                is_outer
-            });
+        let is_named = |r: &u32| classes[*r as usize] == Class::HostOp && is_op.holds(c.name(*r as usize));
+        for row in outermost(c, (0..classes.len() as u32).filter(is_named).collect()) {
+            by_lane.entry(c.lane[row as usize]).or_default().push(c.span(row as usize));
         }
         Self { by_lane }
     }
 
     /// Whether an annotation with inputs is the title of one of them.
     fn has_title(&self, c: &Columns, row: u32) -> bool {
-        let Some(ops) = self.by_lane.get(&c.lane[row as usize]) else { return false };
-        let range = c.span(row as usize);
-        let from = ops.partition_point(|op| op.start < range.start);
-        self.hold(c, row) || (ops.get(from).is_some_and(|op| op.end <= range.end) && has_tensors(c, row))
+        let (range, [_, next]) = (c.span(row as usize), self.around_start(c, row));
+        self.hold(c, row) || (next.is_some_and(|op| op.end <= range.end) && has_tensors(c, row))
     }
 
     /// Whether an annotation lies inside one of them.
     pub(crate) fn hold(&self, c: &Columns, row: u32) -> bool {
-        let Some(ops) = self.by_lane.get(&c.lane[row as usize]) else { return false };
         let range = c.span(row as usize);
-        let from = ops.partition_point(|op| op.start < range.start);
-        let holds = |op: Option<&Span>| op.is_some_and(|op| op.start <= range.start && op.end >= range.end);
-        holds(ops.get(from)) || holds(from.checked_sub(1).and_then(|i| ops.get(i)))
+        let holds = |op: Span| op.start <= range.start && op.end >= range.end;
+        self.around_start(c, row).into_iter().flatten().any(holds)
+    }
+
+    /// The last of them that starts before a range of its thread, and the first that starts with it or later.
+    fn around_start(&self, c: &Columns, row: u32) -> [Option<Span>; 2] {
+        let ops = self.by_lane.get(&c.lane[row as usize]).map_or(&[][..], Vec::as_slice);
+        let from = ops.partition_point(|op| op.start < c.ts[row as usize]);
+        [from.checked_sub(1).and_then(|i| ops.get(i)).copied(), ops.get(from).copied()]
     }
 }
 

@@ -19,7 +19,7 @@ use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::strings::StrId;
+use hta_trace::strings::{ByText, StrId};
 use hta_trace::thread::{innermost_at, sort_outer_first};
 use regex::Regex;
 use std::cmp::Reverse;
@@ -77,7 +77,7 @@ impl Annotated {
     /// Collects the annotations whose name matches `wanted`; others are treated as not recorded.
     pub(crate) fn new(trace: &RankTrace, wanted: Option<&Regex>) -> Self {
         let c = &trace.columns;
-        let kept: Vec<bool> = c.strings.iter().map(|(_, t)| wanted.is_none_or(|w| w.is_match(t))).collect();
+        let kept = c.strings.each(|t| wanted.is_none_or(|w| w.is_match(t)));
         let mut me = Self { names: BTreeMap::new(), own: vec![None; trace.activities.len()] };
         let mut rows: BTreeMap<(AnnotationSide, u32), Vec<u32>> = BTreeMap::new();
         for (row, class) in trace.classes.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Annotated {
                 Class::GpuAnnotation => AnnotationSide::Gpu,
                 _ => continue,
             };
-            if kept.get(c.name(row).0 as usize) == Some(&true) {
+            if kept.holds(c.name(row)) {
                 rows.entry((side, c.lane[row])).or_default().push(row as u32);
                 me.names.entry((side, c.name(row))).or_default().ranges.push(row as u32);
             }
@@ -113,7 +113,7 @@ impl Annotated {
     }
 
     /// Assigns the activities of graphs to the names that the program gave to their nodes.
-    fn inside_graphs(&mut self, trace: &RankTrace, kept: &[bool]) {
+    fn inside_graphs(&mut self, trace: &RankTrace, kept: &ByText<bool>) {
         let annotations = trace.columns.args.column(Arg::GraphAnnotation);
         if annotations.is_empty() {
             return;
@@ -121,7 +121,7 @@ impl Annotated {
         let mut ranges: BTreeMap<(StrId, u32, Option<i64>), ReplayedRange> = BTreeMap::new();
         for (i, a) in (0u32..).zip(&trace.activities) {
             let Some(name) = annotations.get(a.row).map(|text| StrId(text as u32)) else { continue };
-            if kept.get(name.0 as usize) != Some(&true) {
+            if !kept.holds(name) {
                 continue;
             }
             let key = (AnnotationSide::Graph, name);

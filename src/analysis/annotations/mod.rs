@@ -311,11 +311,10 @@ fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let c = &trace.columns;
     let host = annotated.names.iter().filter(|((side, _), _)| *side == AnnotationSide::Host);
     let lanes: BTreeSet<u32> = host.flat_map(|(_, n)| &n.ranges).map(|&r| c.lane[r as usize]).collect();
-    let communicates: Vec<bool> =
-        c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
+    let communicates = c.strings.each(|t| is_host_communication(Class::Annotation, t));
     let works = |row: &&u32| match trace.classes[**row as usize] {
         Class::HostOp | Class::Runtime | Class::Collective | Class::Title => true,
-        Class::Annotation => communicates.get(c.name(**row as usize).0 as usize) == Some(&true),
+        Class::Annotation => communicates.holds(c.name(**row as usize)),
         _ => false,
     };
     let union = |rows: &[u32]| Union::new(rows.iter().filter(works).map(|&r| trace.span(r)));

@@ -64,11 +64,8 @@ impl CopyRule {
 
 /// Rows of the calls that wait for the device, except those that the profiler makes.
 pub(crate) fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
-    let waits: Vec<bool> =
-        trace.columns.strings.iter().map(|(_, t)| t.to_ascii_lowercase().contains("synchronize")).collect();
-    let is_wait = |row: usize| {
-        trace.classes[row] == Class::Runtime && waits.get(trace.columns.name(row).0 as usize) == Some(&true)
-    };
+    let waits = trace.columns.strings.each(|t| t.to_ascii_lowercase().contains("synchronize"));
+    let is_wait = |row: usize| trace.classes[row] == Class::Runtime && waits.holds(trace.columns.name(row));
     let profilers = ProfilerCalls::of(trace);
     let rows = (0..trace.columns.len()).filter(|&row| is_wait(row)).map(|row| row as u32);
     rows.filter(|&row| !profilers.contains(row)).collect()

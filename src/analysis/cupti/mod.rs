@@ -96,10 +96,9 @@ impl Analysis for Cupti {
         if ranges.is_empty() {
             return Partial { rank, tables: Vec::new(), reason: Some("no counter ranges recorded") };
         }
-        let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+        let looks = trace.columns.strings.each(is_launch_call);
         let launches = in_order_of_time(trace, |row| {
-            trace.classes[row] == Class::Runtime
-                && looks.get(trace.columns.name(row).0 as usize) == Some(&true)
+            trace.classes[row] == Class::Runtime && looks.holds(trace.columns.name(row))
         });
         let is_paired = ranges.len() == launches.len();
         let mut pairing = CuptiPairing::default();

@@ -90,7 +90,7 @@ impl Directions {
 
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let said: Vec<NameSays> = c.strings.iter().map(|(_, text)| says(text)).collect();
+        let said = c.strings.each(says);
         let optimizers = OptimizerSteps::of(trace);
         let recomputed = in_checkpoints(trace);
         let mut threads = c.args.cursor(Arg::FwdThread);
@@ -103,7 +103,7 @@ impl Directions {
         let mut found: HashMap<u32, Direction> = HashMap::new();
         for row in ops {
             let around = trace.stacks.parent(row).and_then(|p| found.get(&p)).copied();
-            let own = said.get(c.name(row as usize).0 as usize).copied().unwrap_or(NameSays::Nothing);
+            let own = said.get(c.name(row as usize)).copied().unwrap_or(NameSays::Nothing);
             let is_backward = own == NameSays::Backward || numbered.contains(&row);
             let direction = match (own, around) {
                 _ if optimizers.is_in(trace, row) => Direction::Optimizer,
@@ -126,13 +126,12 @@ impl Directions {
 fn in_checkpoints(trace: &RankTrace) -> HashSet<u32> {
     const FILE: &str = "torch/utils/checkpoint.py";
     let c = &trace.columns;
-    let is_frame: Vec<bool> = c.strings.iter().map(|(_, text)| text.contains(FILE)).collect();
-    if !is_frame.contains(&true) {
+    let is_frame = c.strings.each(|text| text.contains(FILE));
+    if !is_frame.holds_any() {
         return HashSet::new();
     }
     let ops: Vec<u32> = (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp).collect();
     let frames = around(trace, &ops, Class::Python);
-    let is_inside =
-        |frame: &u32| trace.stacks.outward(*frame).any(|f| is_frame[c.name(f as usize).0 as usize]);
+    let is_inside = |frame: &u32| trace.stacks.outward(*frame).any(|f| is_frame.holds(c.name(f as usize)));
     ops.into_iter().zip(frames).filter(|(_, f)| f.as_ref().is_some_and(is_inside)).map(|(op, _)| op).collect()
 }

@@ -15,11 +15,12 @@ use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::flops::{InputsOfCall, Model, Work, python_call, work_behind, work_inside};
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::ByText;
 
 pub struct MarkedInputs<'a> {
     trace: &'a RankTrace,
-    /// By text: whether it is the name of a marked call.
-    is_call: Vec<bool>,
+    /// Whether a text is the name of a marked call.
+    is_call: ByText<bool>,
     /// Forward operators by row of the backward operator.
     forward: HashMap<u32, u32>,
 }
@@ -28,8 +29,8 @@ impl<'a> MarkedInputs<'a> {
     /// `None` if the trace has no marked calls.
     pub fn new(trace: &'a RankTrace) -> Option<Self> {
         let c = &trace.columns;
-        let is_call: Vec<bool> = c.strings.iter().map(|(_, text)| python_call(text).is_some()).collect();
-        if !is_call.contains(&true) {
+        let is_call = c.strings.each(|text| python_call(text).is_some());
+        if !is_call.holds_any() {
             return None;
         }
         let forward = CallForest::new(trace).backward.pairs.iter().map(|(f, b)| (*b, *f)).collect();
@@ -40,7 +41,7 @@ impl<'a> MarkedInputs<'a> {
     pub fn call(&self, row: u32) -> Option<u32> {
         let c = &self.trace.columns;
         self.trace.stacks.outward(row).find(|r| {
-            let is_call = self.is_call.get(c.name(*r as usize).0 as usize) == Some(&true);
+            let is_call = self.is_call.holds(c.name(*r as usize));
             is_call && self.trace.classes.get(*r as usize) == Some(&Class::HostOp)
         })
     }

@@ -196,12 +196,12 @@ impl<'a> MemoryPlaces<'a> {
 fn phases(trace: &RankTrace) -> HashMap<u32, [Union; AROUND.len()]> {
     let c = &trace.columns;
     let of_name = |text: &str| AROUND.iter().position(|(start, _)| text.starts_with(start));
-    let by_name: Vec<Option<usize>> = c.strings.iter().map(|(_, text)| of_name(text)).collect();
+    let by_name = c.strings.each(of_name);
     let mut found: HashMap<u32, [Vec<Span>; AROUND.len()]> = HashMap::new();
-    if by_name.iter().any(Option::is_some) {
+    if by_name.any(Option::is_some) {
         for (lane, rows) in trace.host_rows() {
             for &row in rows.iter().filter(|r| trace.classes.get(**r as usize) != Some(&Class::Python)) {
-                let phase = by_name.get(c.name(row as usize).0 as usize).copied().flatten();
+                let phase = by_name.get(c.name(row as usize)).copied().flatten();
                 if let Some(spans) = phase.and_then(|p| found.entry(*lane).or_default().get_mut(p)) {
                     spans.push(trace.span(row));
                 }

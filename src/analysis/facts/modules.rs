@@ -95,9 +95,9 @@ pub(crate) struct Modules {
 
 impl Modules {
     pub(crate) fn new(trace: &RankTrace) -> Self {
-        let is_module: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.starts_with(MODULE)).collect();
+        let is_module = trace.columns.strings.each(|t| t.starts_with(MODULE));
         let mut me = Self::default();
-        if !is_module.contains(&true) {
+        if !is_module.holds_any() {
             return Self::of_ranges(trace);
         }
         me.of_frame = vec![None; trace.classes.len()];
@@ -105,10 +105,7 @@ impl Modules {
         for row in callers_first(trace) {
             let name = trace.columns.name(row as usize);
             let parent = trace.stacks.parent(row).and_then(|p| me.of_frame[p as usize]);
-            let own = match is_module.get(name.0 as usize) {
-                Some(true) => me.module(&mut known, parent, name),
-                _ => None,
-            };
+            let own = if is_module.holds(name) { me.module(&mut known, parent, name) } else { None };
             me.calls.extend(own.map(|m| (row, m)));
             me.of_frame[row as usize] = own.or(parent);
         }
@@ -134,16 +131,16 @@ impl Modules {
     /// Modules from ranges: those of Lightning, whose names are full paths, and those around compiled code.
     fn of_ranges(trace: &RankTrace) -> Self {
         let is_range = |text: &str| text.starts_with(LIGHTNING) || text.starts_with(COMPILED);
-        let is_module: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_range(t)).collect();
+        let is_module = trace.columns.strings.each(is_range);
         let mut me = Self { are_ranges: true, ..Self::default() };
-        if !is_module.contains(&true) {
+        if !is_module.holds_any() {
             return me;
         }
         me.of_frame = vec![None; trace.classes.len()];
         let can_be = |class: Class| matches!(class, Class::Annotation | Class::HostOp);
         let mut rows: Vec<u32> = (0..trace.classes.len() as u32)
             .filter(|&r| can_be(trace.classes[r as usize]))
-            .filter(|&r| is_module.get(trace.columns.name(r as usize).0 as usize) == Some(&true))
+            .filter(|&r| is_module.holds(trace.columns.name(r as usize)))
             .collect();
         rows.sort_by_key(|r| trace.stacks.depth(*r).unwrap_or(0));
         let mut known = HashMap::new();

@@ -16,12 +16,10 @@ impl OptimizerSteps {
 
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let is_step: Vec<bool> =
-            c.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step")).collect();
+        let is_step = c.strings.each(|text| text.starts_with("Optimizer.step"));
         let mut steps: HashMap<u32, Vec<Span>> = HashMap::new();
-        if is_step.contains(&true) {
-            for row in (0..c.len()).filter(|r| trace.classes[*r].is_host() && is_step[c.name(*r).0 as usize])
-            {
+        if is_step.holds_any() {
+            for row in (0..c.len()).filter(|r| trace.classes[*r].is_host() && is_step.holds(c.name(*r))) {
                 steps.entry(c.lane[row]).or_default().push(trace.span(row as u32));
             }
         }

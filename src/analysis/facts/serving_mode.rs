@@ -30,12 +30,10 @@ impl ServingMode {
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         // By name, so that each name is compared once.
-        let is_graph_call: Vec<bool> = c.strings.iter().map(|(_, text)| is_graph_launch(text)).collect();
+        let is_graph_call = c.strings.each(is_graph_launch);
         let (mut graph, mut all) = (0, 0);
         for a in &trace.activities {
-            let called = a
-                .launch()
-                .is_some_and(|row| is_graph_call.get(c.name(row as usize).0 as usize) == Some(&true));
+            let called = a.launch().is_some_and(|row| is_graph_call.holds(c.name(row as usize)));
             all += i128::from(a.span.len());
             if called || graph_of(c, a.row).is_some() {
                 graph += a.span.len();

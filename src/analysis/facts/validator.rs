@@ -16,6 +16,7 @@ use hta_base::units::Ns;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -163,10 +164,10 @@ fn impossible_waits(trace: &RankTrace, wanted: &[(u32, u64)]) -> Vec<u32> {
         return Vec::new();
     }
     let c = &trace.columns;
-    let is_record: Vec<bool> = c.strings.iter().map(|(_, text)| text.contains("EventRecord")).collect();
+    let is_record = c.strings.each(|text| text.contains("EventRecord"));
     let (mut external, mut correlation) = (c.args.cursor(Arg::ExternalId), c.args.cursor(Arg::Correlation));
     for row in (0..c.len() as u32).filter(|row| trace.classes.get(*row as usize) == Some(&Class::Runtime)) {
-        if is_record.get(c.name(row as usize).0 as usize) != Some(&true) {
+        if !is_record.holds(c.name(row as usize)) {
             continue;
         }
         for id in [external.get(row), correlation.get(row)].into_iter().flatten() {
@@ -221,16 +222,13 @@ fn collectives(trace: &RankTrace) -> RuleCases {
 }
 
 /// The names of the backward functions by sequence number.
-fn backward_functions(trace: &RankTrace) -> HashMap<u64, Vec<u32>> {
+fn backward_functions(trace: &RankTrace) -> HashMap<u64, Vec<StrId>> {
     let c = &trace.columns;
-    let is_function: Vec<bool> =
-        c.strings.iter().map(|(_, text)| text.contains("evaluate_function:")).collect();
-    let mut found: HashMap<u64, Vec<u32>> = HashMap::new();
+    let is_function = c.strings.each(|text| text.contains("evaluate_function:"));
+    let mut found: HashMap<u64, Vec<StrId>> = HashMap::new();
     for (row, number) in c.args.column(Arg::SeqNumber).iter() {
-        let name = c.name(row as usize).0;
-        if trace.classes.get(row as usize) == Some(&Class::HostOp)
-            && is_function.get(name as usize) == Some(&true)
-        {
+        let name = c.name(row as usize);
+        if trace.classes.get(row as usize) == Some(&Class::HostOp) && is_function.holds(name) {
             let names = found.entry(number).or_default();
             if !names.contains(&name) {
                 names.push(name);

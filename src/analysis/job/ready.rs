@@ -265,8 +265,8 @@ fn is_behind_collective(call: Span, ended: &[Span]) -> bool {
 fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking {
     let names = HostNames::of(trace);
     let c = &trace.columns;
-    let is_copy: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("emcpy")).collect();
-    let is_free: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("Free")).collect();
+    let is_copy = c.strings.each(|t| t.contains("emcpy"));
+    let is_free = c.strings.each(|t| t.contains("Free"));
     let mut ended: Vec<Span> = collectives.iter().filter(|c| !c.shape.on_host).map(|c| c.span).collect();
     ended.sort_unstable_by_key(|s| (s.end, s.start));
     let blocks = |row: u32, activity: HostActivity| {
@@ -276,7 +276,7 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
             HostActivity::AllocationCall => {
                 span.len() >= ALLOCATION_LONG && is_behind_collective(span, &ended)
             }
-            _ => is_copy.get(c.name(row as usize).0 as usize) == Some(&true) && span.len() >= LAUNCH_LATENCY,
+            _ => is_copy.holds(c.name(row as usize)) && span.len() >= LAUNCH_LATENCY,
         }
     };
     let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
@@ -284,7 +284,7 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
     for (row, activity) in names.calls(trace) {
         let (lane, span) = (c.lane[row as usize], c.span(row as usize));
         let is_allocation = activity == HostActivity::AllocationCall;
-        let frees = is_allocation && is_free.get(c.name(row as usize).0 as usize) == Some(&true);
+        let frees = is_allocation && is_free.holds(c.name(row as usize));
         let of_lane = by_lane.entry(lane).or_default();
         // Calls inside of the one that found no memory come after it.
         let is_after = found_no_memory.get(&lane).is_some_and(|end| *end <= span.start);

@@ -73,14 +73,14 @@ impl LaunchCall<'_> {
 /// All launch calls of a rank in order of (start, row).
 pub(crate) fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let launches = trace.launches();
-    let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let looks = trace.columns.strings.each(is_launch_call);
     let gpus = trace.devices.iter().filter(|d| d.is_gpu);
     let busy: BusyDevices = gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
     let mut owners = launches.iter().peekable();
     let mut calls = Vec::with_capacity(launches.len());
     for (row, class) in trace.classes.iter().enumerate() {
         let own = owners.next_if(|(owner, _)| *owner as usize == row).map(|o| o.1);
-        let named = || looks.get(trace.columns.name(row).0 as usize) == Some(&true);
+        let named = || looks.holds(trace.columns.name(row));
         // What is recorded into a graph starts nothing.
         let is_launch =
             || *class == Class::Runtime && named() && !trace.stream_captures.hold(&trace.columns, row as u32);

@@ -76,10 +76,9 @@ pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPl
             lane: r.lane,
         });
     }
-    let by_name: Vec<_> = trace.columns.strings.iter().map(|(_, text)| of_call(text)).collect();
+    let by_name = trace.columns.strings.each(of_call);
     for row in (0..trace.classes.len()).filter(|r| trace.classes[*r] == Class::Runtime) {
-        let Some((device_type, kind)) = by_name.get(trace.columns.name(row).0 as usize).copied().flatten()
-        else {
+        let Some((device_type, kind)) = by_name.get(trace.columns.name(row)).copied().flatten() else {
             continue;
         };
         found.push(AllocatorFinding {

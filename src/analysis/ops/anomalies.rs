@@ -100,16 +100,14 @@ struct AnomalySums {
 
 pub(crate) fn table(calls: &CallForest) -> Batch {
     let trace = calls.trace;
-    let by_name = |of: fn(&str) -> Option<Anomaly>| -> Vec<Option<Anomaly>> {
-        trace.columns.strings.iter().map(|(_, t)| of(t)).collect()
-    };
-    let (ops, api) = (by_name(Anomaly::of_op), by_name(Anomaly::of_call));
+    let texts = &trace.columns.strings;
+    let (ops, api) = (texts.each(Anomaly::of_op), texts.each(Anomaly::of_call));
     let mut found: BTreeMap<(Anomaly, &str), AnomalySums> = BTreeMap::new();
     let mut until = 0;
     for p in 0..calls.forest.len() as u32 {
         let at = p as usize;
         let name = trace.columns.name(calls.row(p) as usize);
-        let kind = if calls.is_op(p) { &ops } else { &api }.get(name.0 as usize).copied().flatten();
+        let kind = if calls.is_op(p) { &ops } else { &api }.get(name).copied().flatten();
         let kind = match kind {
             Some(k @ (Anomaly::Item | Anomaly::Nonzero)) if calls.below.at(p).count > 0 => Some(k),
             Some(Anomaly::Item | Anomaly::Nonzero) => None,

@@ -127,10 +127,10 @@ pub(crate) fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmit
 /// The outermost selected operators that launched something, with the activities launched inside them, by
 /// start.
 fn instances(trace: &RankTrace, asked: &OperatorSelection) -> BTreeMap<u32, Vec<u32>> {
-    let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
+    let matches = trace.columns.strings.each(|t| asked.matches(t));
     let is_asked = |row: u32| {
         trace.classes[row as usize] == hta_trace::category::Class::HostOp
-            && matches.get(trace.columns.name(row as usize).0 as usize) == Some(&true)
+            && matches.holds(trace.columns.name(row as usize))
     };
     // Cache: the outermost selected operator at or around each event visited so far.
     let mut known: HashMap<u32, Option<u32>> = HashMap::new();

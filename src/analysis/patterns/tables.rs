@@ -12,6 +12,7 @@ use hta_trace::args::Arg;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::repeat::{self, MinimumSize};
+use hta_trace::strings::ByText;
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::rc::Rc;
@@ -131,7 +132,7 @@ pub(crate) fn repeats(trace: &RankTrace, options: &Options, give: &mut RowEmitte
     let asked = |setting| u32::try_from(options.settings.count(setting)).unwrap_or(u32::MAX);
     let least = MinimumSize { length: asked(&MIN_LENGTH), count: asked(&MIN_COUNT) };
     let by_gaps = options.settings.text(&RANK_BY) == Some("gaps");
-    let is_graph: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("GraphLaunch")).collect();
+    let is_graph = trace.columns.strings.each(|t| t.contains("GraphLaunch"));
 
     let mut all: Vec<PatternStream> = Vec::new();
     let mut found: Vec<repeat::FoundRepeats> = Vec::new();
@@ -181,7 +182,7 @@ fn measure(
     trace: &RankTrace,
     stream: &PatternStream,
     (capture, device_busy): (Span, &Union),
-    is_graph: &[bool],
+    is_graph: &ByText<bool>,
     repeats: &repeat::FoundRepeats,
     k: usize,
 ) -> MeasuredPattern {
@@ -216,7 +217,7 @@ fn measure(
         m.launched.calls += l.calls;
         m.launched.cpu_ns += l.cpu_ns;
         m.launched.unlinked += l.unlinked;
-        let of_graph = |row: u32| is_graph.get(trace.columns.name(row as usize).0 as usize) == Some(&true);
+        let of_graph = |row: u32| is_graph.holds(trace.columns.name(row as usize));
         let first = stream.activities[occurrence.start].launch();
         m.graphs += u64::from(l.calls == 1 && l.unlinked == 0 && first.is_some_and(of_graph));
         for step in stream.steps(&occurrence) {

@@ -209,7 +209,7 @@ impl CountedEvents {
     fn of(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let linked: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
-        let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+        let is_launch = c.strings.each(is_launch_call);
         let rows_named = |is_one: &dyn Fn(&str) -> bool| {
             // By name, so that each name is compared once.
             let ids: HashSet<StrId> =
@@ -226,7 +226,7 @@ impl CountedEvents {
         };
         for (row, class) in trace.classes.iter().enumerate() {
             match class {
-                Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
+                Class::Runtime if is_launch.holds(c.name(row)) => {
                     if trace.stream_captures.hold(c, row as u32) {
                         counted.captured += 1;
                         continue;

@@ -84,7 +84,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<LoadedRow> {
         c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
     let fractional = c.has_fraction;
     let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
-    let kinds: Vec<HtaClass> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
+    let kinds = c.strings.each(kind_of);
     let sync = ["Event Sync", "Context Sync"].map(|n| c.strings.lookup(n.as_bytes()));
     let mut quoted = c.args.quoted_ids.iter().copied().peekable();
 
@@ -116,7 +116,7 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<LoadedRow> {
         };
         let name = c.name(id);
         let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
-        let kind = kinds.get(name.0 as usize).copied().unwrap_or(HtaClass::Computation);
+        let kind = kinds.get(name).copied().unwrap_or(HtaClass::Computation);
         rows.push(LoadedRow {
             row: HtaRow { id: row, ts, dur: end - ts, stream, kind, partner_ts: None, partner: None },
             correlation,
@@ -144,10 +144,10 @@ pub(super) fn load(trace: &RankTrace) -> Vec<HtaRow> {
 /// All rows that HTA's analyses use, in the order of the file.
 pub(super) fn load_all(trace: &RankTrace) -> Vec<LoadedRow> {
     let mut rows = all_rows(trace);
-    let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
+    let is_step = trace.columns.strings.each(|t| t.contains("ProfilerStep"));
     // With two steps or more, HTA drops the rows that start with the last step or later, and the rows that
     // they launched.
-    let named_step = |r: &&LoadedRow| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
+    let named_step = |r: &&LoadedRow| is_step.holds(r.name);
     let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();
     steps.sort_unstable();
     steps.dedup();

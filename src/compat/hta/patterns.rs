@@ -111,8 +111,8 @@ struct StackedRow {
 fn patterns(trace: &RankTrace, operator: &str, least: u64) -> BTreeMap<String, [i64; 3]> {
     let mut rows = load_all(trace);
     rows.dedup_by_key(|r| r.row.id);
-    let contains: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains(operator)).collect();
-    let is_asked = |r: &LoadedRow| contains.get(r.name.0 as usize) == Some(&true);
+    let contains = trace.columns.strings.each(|t| t.contains(operator));
+    let is_asked = |r: &LoadedRow| contains.holds(r.name);
     let threads = threads(trace, &rows);
     let mut nodes = vec![StackedRow { depth: -1, ..StackedRow::default() }; rows.len()];
     // Parents come before their children.

@@ -31,7 +31,7 @@ table! {
 /// All events that are operations of a known kind with a step and a worker.
 pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
     let c = &trace.columns;
-    let kinds: Vec<Option<OpKind>> = c.strings.iter().map(|(_, t)| OpKind::parse(t)).collect();
+    let kinds = c.strings.each(OpKind::parse);
     let mut places: HashMap<u32, (u32, u32)> = HashMap::new();
     for name in &c.lane_names {
         if let Some(place) = place(c.strings.get(name.text)) {
@@ -43,7 +43,7 @@ pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
     (0..c.len())
         .filter_map(|row| {
             let step = steps.get(row as u32);
-            let kind = kinds.get(c.name[row] as usize).copied().flatten()?;
+            let kind = kinds.get(c.name(row)).copied().flatten()?;
             let (pp, tp) = places.get(&c.lane[row]).copied()?;
             let dp = u32::try_from(c.lanes.get(c.lane[row] as usize)?.pid_num?).ok()?;
             Some(Op {

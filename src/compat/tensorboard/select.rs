@@ -29,8 +29,8 @@ pub(crate) fn worker(trace: &RankTrace) -> PluginWorker {
     let c = &trace.columns;
     let category: Vec<String> = c.categories.iter().map(|k| c.strings.get(k.text).to_lowercase()).collect();
     let cat = |row: usize| category.get(usize::from(c.cat[row])).map_or("", String::as_str);
-    let collective: Vec<bool> = c.strings.iter().map(|(_, t)| is_collective(t)).collect();
-    let is_collective = |row: usize| collective.get(c.name(row).0 as usize) == Some(&true);
+    let collective = c.strings.each(is_collective);
+    let is_collective = |row: usize| collective.holds(c.name(row));
     let range = |row: usize| (c.ts[row], c.span(row).end);
     let operators: Vec<usize> = (0..c.len()).filter(|&r| OPERATORS.contains(&cat(r))).collect();
     // Of the operators with the same id, keep the last one by time.

@@ -48,11 +48,11 @@ struct NamedRange {
 /// The ranges that are named as chunks, by start.
 fn named_ranges(trace: &RankTrace) -> Vec<NamedRange> {
     let c = &trace.columns;
-    let named: Vec<_> = c.strings.iter().map(|(_, text)| names::named(text)).collect();
+    let named = c.strings.each(names::named);
     let mut out: Vec<NamedRange> = Vec::new();
     for row in (0..c.len() as u32).filter(|row| trace.classes.get(*row as usize) == Some(&Class::Annotation))
     {
-        if let Some(Some((name, with))) = named.get(c.name(row as usize).0 as usize) {
+        if let Some(Some((name, with))) = named.get(c.name(row as usize)) {
             out.push(NamedRange { span: trace.span(row), name: *name, with: *with });
         }
     }

@@ -69,11 +69,9 @@ fn on_devices(trace: &RankTrace, directions: &Directions) -> Vec<ComputeItem> {
 
 fn on_host(trace: &RankTrace, directions: &Directions) -> Vec<ComputeItem> {
     let c = &trace.columns;
-    let computes: Vec<bool> =
-        c.strings.iter().map(|(_, text)| !is_host_communication(Class::HostOp, text)).collect();
+    let computes = c.strings.each(|text| !is_host_communication(Class::HostOp, text));
     let is_compute = |row: u32| {
-        trace.classes.get(row as usize) == Some(&Class::HostOp)
-            && computes.get(c.name(row as usize).0 as usize) == Some(&true)
+        trace.classes.get(row as usize) == Some(&Class::HostOp) && computes.holds(c.name(row as usize))
     };
     // Outer operators stand for those inside.
     let is_outer = |row: &u32| trace.stacks.parent(*row).is_none_or(|p| !is_compute(p));

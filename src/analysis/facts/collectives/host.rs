@@ -20,6 +20,7 @@ use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::group::HeaderGroups;
 use hta_trace::collective::{CallShape, CollectiveCall};
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::ByText;
 use hta_trace::timeline::WorkClass;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ struct CollectiveRange {
 pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let c = &trace.columns;
     let names = kinds_by_name(trace);
-    if names.iter().all(|n| matches!(n, NamedCollective::Operator(_) | NamedCollective::None)) {
+    if !names.any(|n| matches!(n, NamedCollective::Range(_) | NamedCollective::Record(_))) {
         return;
     }
     let (ranges, ops) = ranges_and_operators(trace, &names);
@@ -104,14 +105,14 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
 /// Ranges of collectives, and the operators that call some, each in order of start.
 fn ranges_and_operators(
     trace: &RankTrace,
-    names: &[NamedCollective],
+    names: &ByText<NamedCollective>,
 ) -> (Vec<CollectiveRange>, Vec<CollectiveRange>) {
     let c = &trace.columns;
     // A collective whose kernel is recorded is that kernel's.
     let has_kernels = trace.activities.iter().any(|a| a.work == WorkClass::Communication);
     let (mut ranges, mut ops): (Vec<CollectiveRange>, Vec<CollectiveRange>) = (Vec::new(), Vec::new());
     for (row, class) in trace.classes.iter().enumerate() {
-        let name = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
+        let name = names.get(c.name(row)).copied().unwrap_or_default();
         let (list, kind) = match (class, name) {
             (Class::Collective, NamedCollective::Record(kind)) if !has_kernels => (&mut ranges, kind),
             (Class::Annotation | Class::HostOp | Class::Collective, NamedCollective::Range(kind)) => {
@@ -140,8 +141,8 @@ enum NamedCollective {
     Operator(CollectiveKind),
 }
 
-fn kinds_by_name(trace: &RankTrace) -> Vec<NamedCollective> {
-    let named = |text: &str| {
+fn kinds_by_name(trace: &RankTrace) -> ByText<NamedCollective> {
+    trace.columns.strings.each(|text| {
         let kind = || kind_in(text).unwrap_or(CollectiveKind::Unknown);
         if PREFIXES.iter().any(|p| text.starts_with(p)) {
             NamedCollective::Range(kind())
@@ -152,8 +153,7 @@ fn kinds_by_name(trace: &RankTrace) -> Vec<NamedCollective> {
         } else {
             NamedCollective::None
         }
-    };
-    trace.columns.strings.iter().map(|(_, text)| named(text)).collect()
+    })
 }
 
 /// Position of the other rank in the group of a message, which `c10d::send` and `c10d::recv_` record as

@@ -16,11 +16,11 @@ pub(super) struct SubmissionRanges {
 impl SubmissionRanges {
     pub(super) fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let of_backend: Vec<bool> = c.strings.iter().map(|(_, t)| is_backend_range(t)).collect();
+        let of_backend = c.strings.each(is_backend_range);
         let (mut by_lane, mut has_titles): (BTreeMap<u32, Vec<u32>>, bool) = (BTreeMap::new(), false);
         for (row, class) in trace.classes.iter().enumerate() {
             let is_title = *class == Class::Title;
-            let is_own = *class == Class::Annotation && of_backend.get(c.name(row).0 as usize) == Some(&true);
+            let is_own = *class == Class::Annotation && of_backend.holds(c.name(row));
             if is_title || is_own {
                 has_titles |= is_title;
                 by_lane.entry(c.lane[row]).or_default().push(row as u32);

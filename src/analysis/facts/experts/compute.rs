@@ -28,17 +28,16 @@ pub(super) struct ExpertCompute {
 impl ExpertCompute {
     pub(super) fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let of_experts: Vec<bool> = c.strings.iter().map(|(_, text)| is_of_experts(text)).collect();
-        let is_named = |id: hta_trace::strings::StrId| of_experts.get(id.0 as usize) == Some(&true);
+        let of_experts = c.strings.each(is_of_experts);
         let of_device = |work: &hta_trace::device::DeviceWork| {
             let all = || work.activities.iter().filter_map(|i| trace.activities.get(*i as usize));
             let compute = all().filter(|a| a.work == WorkClass::Compute);
-            let experts = compute.clone().filter(|a| is_named(a.name)).map(|a| a.span);
+            let experts = compute.clone().filter(|a| of_experts.holds(a.name)).map(|a| a.span);
             (work.device, [Union::new(experts), Union::new(compute.map(|a| a.span))])
         };
         let mut ranges: HashMap<u32, Vec<Span>> = HashMap::new();
         for row in 0..c.len() {
-            if trace.classes[row] == Class::Annotation && is_named(c.name(row)) {
+            if trace.classes[row] == Class::Annotation && of_experts.holds(c.name(row)) {
                 ranges.entry(c.lane[row]).or_default().push(trace.span(row as u32));
             }
         }

@@ -97,9 +97,9 @@ struct DescribingRows<'a> {
 impl<'a> DescribingRows<'a> {
     fn new(trace: &'a RankTrace) -> Self {
         let c = &trace.columns;
-        let is_operator: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with("c10d::alltoall")).collect();
+        let is_operator = c.strings.each(|t| t.starts_with("c10d::alltoall"));
         let ops = (0..c.len() as u32)
-            .filter(|r| is_operator.get(c.name(*r as usize).0 as usize) == Some(&true))
+            .filter(|r| is_operator.holds(c.name(*r as usize)))
             .map(|r| ((c.lane[r as usize], c.ts[r as usize]), r));
         let calls = collectives(trace);
         let is_call = |a: &&Activity| calls.index_of(a.row).is_some();

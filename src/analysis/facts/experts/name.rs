@@ -60,11 +60,11 @@ impl<'a> LayerNames<'a> {
     pub(super) fn new(trace: &'a RankTrace, ops: Vec<Option<u32>>) -> Self {
         let modules = RowModules::new(trace);
         let of_module = |op: &Option<u32>| op.and_then(|row| modules.path(row)).map(Arc::from);
-        let is_layer: Vec<bool> = trace.columns.strings.iter().map(|(_, text)| can_be_layer(text)).collect();
+        let is_layer = trace.columns.strings.each(can_be_layer);
         let rows: Vec<u32> = ops.iter().copied().flatten().collect();
         let is_range = |row: u32| {
             trace.classes[row as usize] == Class::Annotation
-                && is_layer.get(trace.columns.name(row as usize).0 as usize) == Some(&true)
+                && is_layer.holds(trace.columns.name(row as usize))
         };
         let mut found = around_of(trace, &rows, is_range).into_iter();
         let annotations = ops.iter().map(|op| op.and_then(|_| found.next().flatten())).collect();

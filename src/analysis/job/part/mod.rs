@@ -291,13 +291,13 @@ fn backward_lanes(trace: &RankTrace, calls: &RankCalls) -> Vec<u32> {
     let c = &trace.columns;
     let submitting: BTreeSet<u32> = calls.calls.iter().filter_map(|call| call.shape.thread).collect();
     let is_node = |text: &str| text.starts_with("autograd::engine::evaluate_function");
-    let nodes: Vec<bool> = c.strings.iter().map(|(_, text)| is_node(text)).collect();
-    if submitting.is_empty() || !nodes.contains(&true) {
+    let nodes = c.strings.each(is_node);
+    if submitting.is_empty() || !nodes.holds_any() {
         return Vec::new();
     }
     let mut lanes: BTreeSet<u32> = BTreeSet::new();
     for (row, lane) in c.lane.iter().enumerate() {
-        if nodes.get(c.name(row).0 as usize) == Some(&true) && submitting.contains(lane) {
+        if nodes.holds(c.name(row)) && submitting.contains(lane) {
             lanes.insert(*lane);
         }
     }
