@@ -189,10 +189,8 @@ impl RankTrace {
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
-        let (launches, has_graphs) =
-            (OnceLock::new(), columns.strings.iter().any(|(_, t)| is_graph_launch(t)));
-        let replays = || GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all)));
-        let graph_replays = if has_graphs { replays() } else { GraphReplays::default() };
+        let launches = OnceLock::new();
+        let graph_replays = graph_replays(&columns, &all, &launches);
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
         Self {
             counters: recorded_counters(&columns, &devices, capture, &mut health),
@@ -448,6 +446,14 @@ fn classes(c: &Columns) -> Vec<Class> {
                 .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name(row))))
         })
         .collect()
+}
+
+/// The replays of graphs. Links of launches are made only if there are some.
+fn graph_replays(c: &Columns, all: &[Activity], launches: &OnceLock<LaunchLinks>) -> GraphReplays {
+    match c.strings.iter().any(|(_, text)| is_graph_launch(text)) {
+        true => GraphReplays::new(c, all, launches.get_or_init(|| LaunchLinks::new(all))),
+        false => GraphReplays::default(),
+    }
 }
 
 fn recorded_counters(
