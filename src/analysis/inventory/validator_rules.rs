@@ -4,8 +4,7 @@
 use crate::facts::validator::{EARLY_PCT, RuleCases, UNNAMED_PCT, Validation, ValidatorRule};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::fmt_count;
-use hta_base::wording::counts::plural;
+use hta_base::wording::counts::counted;
 use hta_trace::rank_trace::RankTrace;
 
 table! {
@@ -51,7 +50,6 @@ fn effect(trace: &RankTrace, rule: ValidatorRule, cases: RuleCases) -> Option<St
     if cases.violated == 0 {
         return None;
     }
-    let count = cases.violated as usize;
     match rule {
         ValidatorRule::KernelCausality => cases.exceeds(EARLY_PCT).then(|| {
             let text = match trace.launch_times.clocks.is_empty() {
@@ -66,15 +64,14 @@ fn effect(trace: &RankTrace, rule: ValidatorRule, cases: RuleCases) -> Option<St
         // A host that waits for a stream begins while its kernels run.
         ValidatorRule::SyncOverlap => None,
         ValidatorRule::WaitInPast => {
-            Some(format!("dropped: {} of the critical path", plural(count, "edge of events")))
+            Some(format!("dropped: {} of the critical path", counted(cases.violated, "event edge")))
         }
         ValidatorRule::CollectiveMetadata => Some(
             "sizes from names: kinds, sizes and groups of these follow from names and shapes".to_string(),
         ),
         ValidatorRule::BackwardUniqueness => Some(format!(
-            "dropped: links of forward and backward operators with {} sequence {}",
-            fmt_count(cases.violated),
-            if count == 1 { "number" } else { "numbers" }
+            "dropped: links of forward and backward operators with {}",
+            counted(cases.violated, "sequence number")
         )),
     }
 }

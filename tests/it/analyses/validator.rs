@@ -120,7 +120,7 @@ fn a_wait_for_a_call_that_is_missing_or_later_is_no_edge() {
         let found = waits(&[named]);
         let (state, checked, violated, effect) = rule(&found, "stream_wait_corr_id_in_past");
         assert_eq!((state.as_str(), checked, violated), ("violated", 1, 1));
-        assert!(effect.is_some_and(|e| e.starts_with("dropped: 1 edge")));
+        assert!(effect.is_some_and(|e| e.starts_with("dropped: 1 event edge of")));
         assert_eq!(path_edges(&found), []);
         assert_eq!(cases(&found, "stream_wait_corr_id_populated").2, 0);
     }
