@@ -82,6 +82,29 @@ impl Union {
         self.spans[first..].iter().take_while(move |s| s.start < window.end).map(move |s| s.intersect(window))
     }
 
+    /// Of items whose spans are disjoint and in order, those that overlap the union, with the length of the
+    /// overlap.
+    pub fn overlaps<'a, T>(&self, items: &'a [T], span: impl Fn(&T) -> Span) -> Vec<(&'a T, Ns)> {
+        let mut found: Vec<(usize, Ns)> = Vec::new();
+        let mut first = 0;
+        for part in &self.spans {
+            let rest = items.get(first..).unwrap_or_default();
+            first += rest.partition_point(|item| span(item).end <= part.start);
+            for (i, item) in items.iter().enumerate().skip(first) {
+                if span(item).start >= part.end {
+                    break;
+                }
+                let len = span(item).intersect(*part).len();
+                match found.last_mut() {
+                    _ if len == 0 => {}
+                    Some((last, sum)) if *last == i => *sum += len,
+                    _ => found.push((i, len)),
+                }
+            }
+        }
+        found.into_iter().filter_map(|(i, len)| Some((items.get(i)?, len))).collect()
+    }
+
     /// The parts of `window` outside the union, in order.
     pub fn gaps_in(&self, window: Span) -> Vec<Span> {
         let mut gaps = Vec::new();
@@ -147,6 +170,9 @@ mod tests {
             let only: Vec<bool> = ca.iter().zip(&cb).map(|(x, y)| *x && !*y).collect();
             prop_assert_eq!(cells(ua.and(&ub).spans()), both);
             prop_assert_eq!(cells(ua.minus(&ub).spans()), only);
+            let overlaps: Vec<(&Span, Ns)> = ub.spans().iter().map(|s| (s, ua.len_in(*s))).collect();
+            let overlaps: Vec<(&Span, Ns)> = overlaps.into_iter().filter(|(_, len)| *len > 0).collect();
+            prop_assert_eq!(ua.overlaps(ub.spans(), |s| *s), overlaps);
             let mut reversed = a;
             reversed.reverse();
             prop_assert_eq!(Union::new(reversed), ua);

@@ -10,7 +10,7 @@ use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::hardware_counters::{
-    CounterCell, HardwareCounter, RecordedCounter, RecordedCounters, mean_over, overlaps,
+    CounterCell, HardwareCounter, RecordedCounter, RecordedCounters, mean_over,
 };
 use hta_trace::interval::Union;
 use hta_trace::timeline::WorkClass;
@@ -86,7 +86,7 @@ pub(crate) fn push(
     let exposed = of_class(WorkClass::Communication).minus(&of_class(WorkClass::Compute));
     for kind in [HardwareCounter::NvlinkRx, HardwareCounter::NvlinkTx] {
         let Some(counter) = in_percent(counters, device, kind) else { continue };
-        let cells = overlaps(&counter.cells, &exposed).into_iter().filter_map(|(i, _)| counter.cells.get(i));
+        let cells = exposed.overlaps(&counter.cells, |cell| cell.span).into_iter().map(|(cell, _)| cell);
         for CounterCell { span, millionths, .. } in cells {
             let Some(millionths) = millionths.and_then(|m| i64::try_from(m).ok()) else { continue };
             links.push(LinkSampleRow {

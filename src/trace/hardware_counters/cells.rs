@@ -95,27 +95,6 @@ pub(super) fn environment_cells(samples: &[(Ns, f64)], period: Option<Ns>) -> Ve
     samples.iter().enumerate().map(make).collect()
 }
 
-/// The cells that overlap a set of time: index, and length of the overlap.
-pub fn overlaps(cells: &[CounterCell], time: &Union) -> Vec<(usize, Ns)> {
-    let mut found: Vec<(usize, Ns)> = Vec::new();
-    let mut first = 0;
-    for part in time.spans() {
-        first += cells[first..].partition_point(|c| c.span.end <= part.start);
-        for (i, cell) in cells.iter().enumerate().skip(first) {
-            if cell.span.start >= part.end {
-                break;
-            }
-            let len = cell.span.intersect(*part).len();
-            match found.last_mut() {
-                _ if len == 0 => {}
-                Some((last, sum)) if *last == i => *sum += len,
-                _ => found.push((i, len)),
-            }
-        }
-    }
-    found
-}
-
 /// The mean of a counter over a set of time, weighted by time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CellMean {
@@ -136,8 +115,7 @@ pub struct CellMean {
 /// The mean over a set of time.
 pub fn mean_over(cells: &[CounterCell], time: &Union) -> CellMean {
     let mut mean = CellMean { sum: Some(0), window: time.len(), ..CellMean::default() };
-    for (i, len) in overlaps(cells, time) {
-        let Some(cell) = cells.get(i) else { continue };
+    for (cell, len) in time.overlaps(cells, |cell| cell.span) {
         let part = cell.millionths.and_then(|v| v.checked_mul(i128::from(len)));
         mean.sum = mean.sum.zip(part).and_then(|(sum, part)| sum.checked_add(part));
         mean.covered += len;

@@ -10,7 +10,7 @@ mod kind;
 mod lost;
 mod track;
 
-pub use cells::{CellMean, CounterCell, mean_over, overlaps};
+pub use cells::{CellMean, CounterCell, mean_over};
 pub use energy::PowerCurve;
 pub use kind::{CounterSource, HardwareCounter, SAMPLED_METRICS, source_of, unit_of};
 pub use track::{RecordedCounter, RecordedCounters};
