@@ -41,17 +41,31 @@ pub(crate) fn add(job: &Job, partials: &[Partial], causes: &mut [Cause]) {
     }
 }
 
-/// The mean over the ranks of a cause; `None` for devices of several models, whose percentages are of
-/// different peaks.
+/// The mean percentage of a device over the time for which it was sampled, ns.
+struct DevicePct<'a> {
+    rank: u32,
+    model: Option<&'a str>,
+    pct: f64,
+    covered: Ns,
+}
+
+/// The mean over devices, weighted by time, and their ranks; `None` for devices of several models, whose
+/// percentages are of different peaks.
+fn mean_of_devices(devices: &[DevicePct]) -> Option<(f64, Vec<u32>)> {
+    let time: Ns = devices.iter().map(|d| d.covered).sum();
+    let sum: f64 = devices.iter().map(|d| d.pct * d.covered as f64).sum();
+    let models: Vec<Option<&str>> = devices.iter().map(|d| d.model).collect();
+    (time > 0 && is_of_one_model(&models))
+        .then(|| (sum / time as f64, devices.iter().map(|d| d.rank).collect()))
+}
+
+/// The mean over the ranks of a cause.
 fn mean(means: &[SampledMeanRow], cause: &str, kind: HardwareCounter) -> Option<(f64, Vec<u32>)> {
-    let of: Vec<&SampledMeanRow> =
-        means.iter().filter(|m| m.cause == cause && m.kind == kind.key()).collect();
-    if !is_of_one_model(&of.iter().map(|m| m.model).collect::<Vec<_>>()) {
-        return None;
-    }
-    let time: Ns = of.iter().map(|m| m.covered_ns).sum();
-    let sum: f64 = of.iter().map(|m| m.mean_pct * m.covered_ns as f64).sum();
-    Some((sum / time as f64, of.iter().map(|m| m.rank).collect()))
+    let of_cause = means.iter().filter(|m| m.cause == cause && m.kind == kind.key());
+    let devices: Vec<DevicePct> = of_cause
+        .map(|m| DevicePct { rank: m.rank, model: m.model, pct: m.mean_pct, covered: m.covered_ns })
+        .collect();
+    mean_of_devices(&devices)
 }
 
 /// Whether percentages of devices are of the same peak, given their models.
@@ -102,7 +116,7 @@ fn link_use(job: &Job, samples: &[LinkSampleRow]) -> Option<(HardwareCounter, f6
         (of.1, of.2) = (s.period_ns, s.model);
     }
     let of_kind = |kind: HardwareCounter| {
-        let (mut sum, mut time, mut ranks, mut models) = (0.0, 0, Vec::new(), Vec::new());
+        let mut devices: Vec<DevicePct> = Vec::new();
         for (part, p) in (0u32..).zip(&job.parts) {
             for (l, lane) in p.lanes.iter().enumerate() {
                 let of_lane = cells.get(&(kind.key(), p.rank, lane.device));
@@ -111,13 +125,11 @@ fn link_use(job: &Job, samples: &[LinkSampleRow]) -> Option<(HardwareCounter, f6
                 let shortest = transfers.spans().iter().map(|s| s.len()).min();
                 let mean = mean_over(cells, &transfers);
                 if let Some(pct) = mean.value().filter(|_| mean.is_resolved(shortest, Some(*period))) {
-                    (sum, time) = (sum + pct * mean.covered as f64, time + mean.covered);
-                    ranks.push(p.rank);
-                    models.push(*model);
+                    devices.push(DevicePct { rank: p.rank, model: *model, pct, covered: mean.covered });
                 }
             }
         }
-        (time > 0 && is_of_one_model(&models)).then(|| (kind, sum / time as f64, ranks))
+        mean_of_devices(&devices).map(|(pct, ranks)| (kind, pct, ranks))
     };
     let both = [HardwareCounter::NvlinkRx, HardwareCounter::NvlinkTx].into_iter().filter_map(of_kind);
     both.max_by(|a, b| a.1.total_cmp(&b.1))
