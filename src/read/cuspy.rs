@@ -16,6 +16,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use hta_base::health::Counter;
+use hta_base::wording::counts::capital;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::device_fields::{DeviceField, DeviceFields};
@@ -247,12 +248,7 @@ fn memory(kind: &str) -> String {
     const KINDS: [&str; 8] =
         ["unknown", "pageable", "pinned", "device", "array", "managed", "device_static", "managed_static"];
     let kind = kind.parse::<usize>().ok().and_then(|number| KINDS.get(number).copied()).unwrap_or(kind);
-    let capitalised = kind.split('_').map(|word| {
-        let mut letters = word.chars();
-        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-        first.into_iter().chain(letters).collect::<String>()
-    });
-    capitalised.collect::<Vec<_>>().join(" ")
+    kind.split('_').map(capital).collect::<Vec<String>>().join(" ")
 }
 
 /// Keeps the names that a program gave to parts of its graphs.

@@ -9,6 +9,7 @@
 //! A graph counts as one launch, however many activities it has on the stream; `pending` counts each of them.
 //! An activity that starts before its own call (clock noise) did not wait: it leaves when it enters.
 
+use hta_base::order_statistics::weighted_percentile;
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -193,15 +194,11 @@ impl StreamQueue {
         }
         out.empty = whole - times.iter().sum::<Ns>();
         times[0] = out.empty;
-        let at = |percent: i128| {
-            let mut sum = 0;
-            let reached = |ns: &Ns| {
-                sum += i128::from(*ns);
-                sum * 100 >= percent * i128::from(whole)
-            };
-            (whole > 0).then(|| times.iter().position(reached).map(|length| length as u32)).flatten()
-        };
-        (out.p50, out.p95) = (at(50), at(95));
+        if whole > 0 {
+            let mut lengths: Vec<(u32, Ns)> = (0..).zip(times).collect();
+            (out.p50, out.p95) =
+                (weighted_percentile(&mut lengths, 50), weighted_percentile(&mut lengths, 95));
+        }
         out
     }
 }
