@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   far      v < 95 % of the clock that 95 % of the busy time do not exceed, for 10 % of the busy time
-//!   steady   before a moment and after it the middle clocks differ by 2.5 %, and nearly all of the time is
+//!   steady   before a moment and after it the median clocks differ by 2.5 %, and nearly all of the time is
 //!            on its side of the mean of both, so that noise of single samples is no fall
 //! ```
 
-use crate::diagnosis::clocks::held::{HeldValue, middle, quantile, time_of};
+use crate::diagnosis::clocks::held::{HeldValue, median_by_time, percentile_by_time, time_of};
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 
@@ -20,7 +20,7 @@ const FAR_PCT: i128 = 95;
 const LOW_PCT: i128 = 10;
 /// Fewest samples on each side of a steady fall.
 const SIDE_SAMPLES: usize = 3;
-/// Smallest steady fall, thousandths: below the 3 % that are worth a word, and above what middle values of
+/// Smallest steady fall, thousandths: below the 3 % that are worth a word, and above what medians of
 /// several noisy samples differ by.
 const STEADY_MILLE: i128 = 25;
 /// Share of the time before and after a steady fall that is on its own side, percent.
@@ -43,7 +43,7 @@ impl ClockFall {
     /// The falls among the clocks of `busy` ns: a far one, and a steady one. If the low clocks are near the
     /// limit of a far fall, noise puts some of them above it; then the steady fall finds all of them.
     pub(super) fn all(clocks: &[HeldValue], busy: Ns) -> Vec<Self> {
-        let top = quantile(clocks, TOP_PCT).filter(|top| *top > 0 && clocks.len() >= SAMPLES);
+        let top = percentile_by_time(clocks, TOP_PCT).filter(|top| *top > 0 && clocks.len() >= SAMPLES);
         let Some(top) = top else { return Vec::new() };
         let is_far = |h: &HeldValue| i128::from(h.value) * 100 < i128::from(top) * FAR_PCT;
         let far = Self::split(clocks, top, false, is_far);
@@ -85,7 +85,7 @@ fn shorter(time: Ns, clock: i64, top: i64) -> Ns {
     (i128::from(time) * i128::from(top.saturating_sub(clock)) / i128::from(top.max(1))) as Ns
 }
 
-/// When a steady fall begins, and the mean of the middle clocks before and after it.
+/// When a steady fall begins, and the mean of the median clocks before and after it.
 fn steady(clocks: &[HeldValue]) -> Option<(Ns, i64)> {
     let weighted = |h: &HeldValue| (h.value as f64 * h.time as f64, h.time as f64);
     let (all, whole) = clocks.iter().map(weighted).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -105,7 +105,7 @@ fn steady(clocks: &[HeldValue]) -> Option<(Ns, i64)> {
         (sum, time) = (sum + of.0, time + of.1);
     }
     let (before, after) = clocks.split_at_checked(best?.1)?;
-    let (high, low) = (middle(before)?, middle(after)?);
+    let (high, low) = (median_by_time(before)?, median_by_time(after)?);
     let limit = low + (high - low) / 2;
     let is_steady = (i128::from(high) - i128::from(low)) * 1000 >= i128::from(high) * STEADY_MILLE;
     let is_on_side = |side: &[HeldValue], is_low: bool| {

@@ -29,10 +29,8 @@ pub(super) fn held_while(counter: &RecordedCounter, busy: &Union) -> Vec<HeldVal
 
 /// Of values in order those that hold in a set of time.
 pub(super) fn within(held: &[HeldValue], set: &Union) -> Vec<HeldValue> {
-    let (Some(first), Some(last)) = (set.spans().first(), set.spans().last()) else { return Vec::new() };
-    let from = held.partition_point(|h| h.cell.end <= first.start);
-    let inside = held.iter().skip(from).take_while(|h| h.cell.start < last.end);
-    inside.map(|h| HeldValue { time: set.len_in(h.cell), ..*h }).filter(|h| h.time > 0).collect()
+    let inside = set.overlaps(held, |h| h.cell).into_iter();
+    inside.map(|(h, time)| HeldValue { time, ..*h }).collect()
 }
 
 /// Time of all values together, ns.
@@ -41,14 +39,17 @@ pub(super) fn time_of<'a>(held: impl IntoIterator<Item = &'a HeldValue>) -> Ns {
 }
 
 /// The smallest value that holds, with all below it, for so many percent of the time.
-pub(super) fn quantile<'a>(held: impl IntoIterator<Item = &'a HeldValue>, percent: u8) -> Option<i64> {
+pub(super) fn percentile_by_time<'a>(
+    held: impl IntoIterator<Item = &'a HeldValue>,
+    percent: u8,
+) -> Option<i64> {
     let mut values: Vec<(i64, Ns)> = held.into_iter().map(|h| (h.value, h.time)).collect();
     weighted_percentile(&mut values, percent)
 }
 
-/// The middle value by time: the lower one of two.
-pub(super) fn middle<'a>(held: impl IntoIterator<Item = &'a HeldValue>) -> Option<i64> {
-    quantile(held, 50)
+/// The lower median by time.
+pub(super) fn median_by_time<'a>(held: impl IntoIterator<Item = &'a HeldValue>) -> Option<i64> {
+    percentile_by_time(held, 50)
 }
 
 #[cfg(test)]
@@ -66,20 +67,23 @@ mod tests {
     #[test]
     fn values_weigh_by_their_time() {
         let of = held(&[(30, 5), (10, 94), (20, 1)]);
-        assert_eq!([quantile(&of, 94), quantile(&of, 95), quantile(&of, 96)], [Some(10), Some(20), Some(30)]);
-        assert_eq!([middle(&held(&[(1, 5), (2, 5)])), middle(&[])], [Some(1), None]);
+        assert_eq!(
+            [percentile_by_time(&of, 94), percentile_by_time(&of, 95), percentile_by_time(&of, 96)],
+            [Some(10), Some(20), Some(30)]
+        );
+        assert_eq!([median_by_time(&held(&[(1, 5), (2, 5)])), median_by_time(&[])], [Some(1), None]);
     }
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_every_ns(
+        fn percentiles_are_those_of_every_ns(
             values in prop::collection::vec((0i64..9, 1i64..9), 1..9),
             percent in 1u8..=100,
         ) {
             let mut each: Vec<i64> = values.iter().flat_map(|(v, n)| vec![*v; *n as usize]).collect();
             each.sort_unstable();
             let at = (each.len() * usize::from(percent)).div_ceil(100) - 1;
-            prop_assert_eq!(quantile(&held(&values), percent), Some(each[at]));
+            prop_assert_eq!(percentile_by_time(&held(&values), percent), Some(each[at]));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A kernel that waits for memory takes as long at a lower clock, so a fall costs it nothing.
 
 use crate::diagnosis::clocks::fall::ClockFall;
-use crate::diagnosis::clocks::held::middle;
+use crate::diagnosis::clocks::held::median_by_time;
 use crate::diagnosis::compute::ComputeKernel;
 use hashbrown::HashMap;
 use hta_base::order_statistics::median;
@@ -13,11 +13,14 @@ use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
+use std::cmp::Reverse;
 
 /// Fewest launches at each clock.
 const LAUNCHES: usize = 5;
 /// Share of the time of compared kernels that must follow the clock, percent.
 const FOLLOW_PCT: i128 = 25;
+/// Share of all compute time that must follow it, percent.
+const FOLLOW_OF_ALL_PCT: i128 = 10;
 /// Share of compute time that must be compared for the clock to be cleared, percent.
 const COMPARED_PCT: i128 = 50;
 
@@ -69,7 +72,7 @@ fn excesses([from, to]: [i64; 2], [usual, longer]: [Ns; 2]) -> Option<(i128, i12
 /// The kernels of a device beside a fall of its clock.
 pub(super) struct KernelLengths {
     pub(super) say: KernelsSay,
-    /// The kernel with the most time that follows: its name, and its middle lengths at the high and at the
+    /// The kernel with the most time that follows: its name, and its median lengths at the high and at the
     /// low clock, ns.
     pub(super) shown: Option<(StrId, [Ns; 2])>,
     /// The time of kernels that the clock bounds.
@@ -88,55 +91,65 @@ struct SameKernel {
 
 impl KernelLengths {
     pub(super) fn new(trace: &RankTrace, kernels: &[ComputeKernel], fall: &ClockFall) -> Self {
-        let [low, high] = fall.spans();
-        let clocks = [middle(&fall.high).unwrap_or(0), middle(&fall.low).unwrap_or(0)];
-        let mut same: HashMap<(StrId, Option<StrId>, Option<StrId>), SameKernel> = HashMap::new();
-        for k in kernels {
-            let Some(a) = trace.activities.get(k.activity as usize) else { continue };
-            let args = &trace.columns.args;
-            let of =
-                same.entry((a.name, args.text(Arg::Grid, a.row), args.text(Arg::Block, a.row))).or_default();
-            of.spans.push(k.own);
-            of.all += k.own.len();
-            of.is_matrix = is_matrix(k.work.category);
-            for (set, lengths) in [&high, &low].into_iter().zip(&mut of.lengths) {
-                if k.len > 0 && set.len_in(a.span) == k.len {
-                    lengths.push(k.len);
-                }
-            }
-        }
+        let clocks = [&fall.high, &fall.low].map(|held| median_by_time(held).unwrap_or(0));
         let (mut all, mut compared, mut following) = (0i128, 0i128, 0i128);
-        let mut shown: Option<(Ns, StrId, [Ns; 2])> = None;
+        let mut longest: Option<(Ns, KernelLaunch, [Ns; 2])> = None;
         let mut bound = Vec::new();
-        for ((name, ..), mut k) in same {
+        for (launch, mut k) in same_kernels(trace, kernels, fall) {
             all += i128::from(k.all);
             let is_compared = k.lengths.iter().all(|l| l.len() >= LAUNCHES);
             let lengths = k.lengths.each_mut().map(|l| median(l).unwrap_or(0));
             let is_following = is_compared && follows(clocks, lengths);
             compared += i128::from(if is_compared { k.all } else { 0 });
             following += i128::from(if is_following { k.all } else { 0 });
-            if is_following && shown.is_none_or(|s| (k.all, s.1) > (s.0, name)) {
-                shown = Some((k.all, name, lengths));
+            let is_longest = |(all, of, _)| (k.all, Reverse(launch)) > (all, Reverse(of));
+            if is_following && longest.is_none_or(is_longest) {
+                longest = Some((k.all, launch, lengths));
             }
-            if if is_compared { is_bound(clocks, lengths) } else { k.is_matrix } {
+            let is_bound_by_clock = if is_compared { is_bound(clocks, lengths) } else { k.is_matrix };
+            if is_bound_by_clock {
                 bound.append(&mut k.spans);
             }
         }
-        let say =
-            if compared > 0 && following * 100 >= compared * FOLLOW_PCT && following * 100 >= all * LEAST_PCT
-            {
-                KernelsSay::Follow
-            } else if compared * 100 >= all * COMPARED_PCT {
-                KernelsSay::Differ
-            } else {
-                KernelsSay::Unknown
-            };
-        Self { say, shown: shown.map(|(_, name, lengths)| (name, lengths)), bound: Union::new(bound) }
+        let is_followed = compared > 0 && following * 100 >= compared * FOLLOW_PCT;
+        let say = if is_followed && following * 100 >= all * FOLLOW_OF_ALL_PCT {
+            KernelsSay::Follow
+        } else if compared * 100 >= all * COMPARED_PCT {
+            KernelsSay::Differ
+        } else {
+            KernelsSay::Unknown
+        };
+        let shown = longest.map(|(_, (name, ..), lengths)| (name, lengths));
+        Self { say, shown, bound: Union::new(bound) }
     }
 }
 
-/// Share of all compute time that must follow the clock, percent.
-const LEAST_PCT: i128 = 10;
+/// Name, grid and block of a kernel.
+type KernelLaunch = (StrId, Option<StrId>, Option<StrId>);
+
+/// The kernels of a device by name and launch, with their lengths at the high and the low clock.
+fn same_kernels(
+    trace: &RankTrace,
+    kernels: &[ComputeKernel],
+    fall: &ClockFall,
+) -> HashMap<KernelLaunch, SameKernel> {
+    let [low, high] = fall.spans();
+    let mut same: HashMap<KernelLaunch, SameKernel> = HashMap::new();
+    for k in kernels {
+        let Some(a) = trace.activities.get(k.activity as usize) else { continue };
+        let args = &trace.columns.args;
+        let of = same.entry((a.name, args.text(Arg::Grid, a.row), args.text(Arg::Block, a.row))).or_default();
+        of.spans.push(k.own);
+        of.all += k.own.len();
+        of.is_matrix = is_matrix(k.work.category);
+        for (set, lengths) in [&high, &low].into_iter().zip(&mut of.lengths) {
+            if k.len > 0 && set.len_in(a.span) == k.len {
+                lengths.push(k.len);
+            }
+        }
+    }
+    same
+}
 
 /// Whether kernels of a category compute more than they move, as far as the category tells.
 fn is_matrix(category: Category) -> bool {

@@ -1,12 +1,14 @@
 //! The clocks of the devices of one rank.
 
 use crate::diagnosis::clocks::fall::ClockFall;
-use crate::diagnosis::clocks::held::{HeldValue, held_while, middle, quantile, time_of, within};
+use crate::diagnosis::clocks::held::{
+    HeldValue, held_while, median_by_time, percentile_by_time, time_of, within,
+};
 use crate::diagnosis::clocks::kernel_lengths::{KernelLengths, KernelsSay};
-use crate::diagnosis::clocks::reason::{HOT_WITHIN, PLATEAU_PCT};
+use crate::diagnosis::clocks::reason::{HOT_WITHIN, PLATEAU_PCT, StateTimes};
 use crate::diagnosis::clocks::tables::{DeviceClockRow, DeviceClocks, StepClockRow, StepClocks};
 use crate::diagnosis::compute::ComputeKernel;
-use hta_base::units::{Ns, Span};
+use hta_base::units::Span;
 use hta_trace::device::DeviceWork;
 use hta_trace::hardware_counters::{HardwareCounter, RecordedCounters};
 use hta_trace::interval::Union;
@@ -27,17 +29,17 @@ struct WorkingState {
 
 /// Power and temperature in a set of time.
 struct StateOf {
-    /// Middle power, and temperature.
-    middles: [Option<i64>; 2],
-    /// Time with a known power, of that at the plateau; the same of the temperature near its highest, ns.
-    times: [Ns; 4],
+    /// Median power, and median temperature.
+    medians: [Option<i64>; 2],
+    times: StateTimes,
 }
 
 impl WorkingState {
     fn new(counters: &RecordedCounters, device: i64, busy: &Union) -> Self {
         let held = |kind| counters.of(device, kind).map_or(Vec::new(), |c| held_while(c, busy));
         let (power, temperature) = (held(HardwareCounter::Power), held(HardwareCounter::Temperature));
-        let (top_power, top_temperature) = (quantile(&power, 99), quantile(&temperature, 100));
+        let (top_power, top_temperature) =
+            (percentile_by_time(&power, 99), percentile_by_time(&temperature, 100));
         Self { power, temperature, top_power, top_temperature }
     }
 
@@ -50,13 +52,13 @@ impl WorkingState {
             self.top_temperature.is_some_and(|top| h.value >= top.saturating_sub(HOT_WITHIN))
         };
         StateOf {
-            middles: [middle(&power), middle(&temperature)],
-            times: [
-                time_of(&power),
-                time_of(power.iter().filter(at_plateau)),
-                time_of(&temperature),
-                time_of(temperature.iter().filter(is_hot)),
-            ],
+            medians: [median_by_time(&power), median_by_time(&temperature)],
+            times: StateTimes {
+                power: time_of(&power),
+                plateau: time_of(power.iter().filter(at_plateau)),
+                temperature: time_of(&temperature),
+                hot: time_of(temperature.iter().filter(is_hot)),
+            },
         }
     }
 }
@@ -95,7 +97,7 @@ pub(crate) fn push(
     let low = fall.as_ref().map(|fall| fall.spans().map(|spans| spans.and(busy)));
     let of_low = low.as_ref().map(|[low, high]| (state.within(low), state.within(high)));
     let shown = lengths.as_ref().and_then(|l| l.shown);
-    let times = of_low.as_ref().map_or([0; 4], |(low, _)| low.times);
+    let times = of_low.as_ref().map_or_else(StateTimes::default, |(low, _)| low.times);
     devices.push(DeviceClockRow {
         rank: trace.rank,
         device: work.device,
@@ -106,18 +108,18 @@ pub(crate) fn push(
         low_ns: fall.as_ref().map_or(0, |f| time_of(&f.low)),
         is_steady: fall.as_ref().is_some_and(|f| f.is_steady),
         since_ns: fall.as_ref().and_then(|f| Some(f.since()? - work.capture.start)),
-        high_clock: fall.as_ref().and_then(|f| middle(&f.high)),
-        low_clock: fall.as_ref().and_then(|f| middle(&f.low)),
+        high_clock: fall.as_ref().and_then(|f| median_by_time(&f.high)),
+        low_clock: fall.as_ref().and_then(|f| median_by_time(&f.low)),
         kernels: lengths.as_ref().map_or("", |l| l.say.name()),
         kernel: shown.map_or("", |(name, _)| trace.text(name)),
         kernel_high_ns: shown.map_or(0, |(_, [high, _])| high),
         kernel_low_ns: shown.map_or(0, |(_, [_, low])| low),
-        power_ns: times[0],
-        plateau_ns: times[1],
-        temperature_ns: times[2],
-        hot_ns: times[3],
-        low_temperature: of_low.as_ref().and_then(|(low, _)| low.middles[1]),
-        high_temperature: of_low.as_ref().and_then(|(_, high)| high.middles[1]),
+        power_ns: times.power,
+        plateau_ns: times.plateau,
+        temperature_ns: times.temperature,
+        hot_ns: times.hot,
+        low_temperature: of_low.as_ref().and_then(|(low, _)| low.medians[1]),
+        high_temperature: of_low.as_ref().and_then(|(_, high)| high.medians[1]),
     });
     for w in windows {
         let inside = Union::new(w.parts.iter().flat_map(|part| busy.parts_in(*part)).collect::<Vec<Span>>());
@@ -138,13 +140,13 @@ pub(crate) fn push(
             busy_ns: inside.len(),
             low_ns,
             saved_ns,
-            clock: middle(&of).filter(|_| is_known),
-            power: at.middles[0],
-            temperature: at.middles[1],
-            power_ns: at.times[0],
-            plateau_ns: at.times[1],
-            temperature_ns: at.times[2],
-            hot_ns: at.times[3],
+            clock: median_by_time(&of).filter(|_| is_known),
+            power: at.medians[0],
+            temperature: at.medians[1],
+            power_ns: at.times.power,
+            plateau_ns: at.times.plateau,
+            temperature_ns: at.times.temperature,
+            hot_ns: at.times.hot,
         });
     }
 }

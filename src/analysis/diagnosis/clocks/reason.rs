@@ -3,6 +3,7 @@
 
 use hta_base::units::{Ns, fmt_count};
 use hta_trace::hardware_counters::HardwareCounter;
+use std::iter::Sum;
 
 /// What is seen beside a low clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,19 +14,36 @@ pub(crate) enum SeenBeside {
     Heat(i64),
 }
 
+/// For how long power and temperature of a device are known, and for how long they are at their highest, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct StateTimes {
+    /// Time with a known power, and of that at the plateau.
+    pub(super) power: Ns,
+    pub(super) plateau: Ns,
+    /// Time with a known temperature, and of that near the highest.
+    pub(super) temperature: Ns,
+    pub(super) hot: Ns,
+}
+
+impl Sum for StateTimes {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            power: a.power + b.power,
+            plateau: a.plateau + b.plateau,
+            temperature: a.temperature + b.temperature,
+            hot: a.hot + b.hot,
+        })
+    }
+}
+
 /// Power and temperature of a device while its clock is low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct LowState {
-    /// Time with a known power, and of that at the plateau, ns.
-    pub(super) power: Ns,
-    pub(super) plateau: Ns,
-    /// Time with a known temperature, and of that near the highest, ns.
-    pub(super) temperature: Ns,
-    pub(super) hot: Ns,
+    pub(super) times: StateTimes,
     /// The plateau of the power, and the highest temperature, in millionths.
     pub(super) top_power: Option<i64>,
     pub(super) top_temperature: Option<i64>,
-    /// Middle power and temperature then, and those to compare with: of the others, or of the rest of the
+    /// Median power and temperature then, and those to compare with: of the others, or of the rest of the
     /// time.
     pub(super) own: [Option<i64>; 2],
     pub(super) usual: [Option<i64>; 2],
@@ -55,24 +73,25 @@ impl LowState {
     pub(super) fn seen(&self) -> Option<SeenBeside> {
         let [power, temperature] = self.own;
         let [usual_power, usual_temperature] = self.usual;
-        let is_near = is_most(self.hot, self.temperature);
+        let times = &self.times;
+        let is_near = is_most(times.hot, times.temperature);
         let is_hot = self.top_temperature.is_some_and(|t| t >= HOT);
         let is_hotter = temperature
             .zip(usual_temperature)
             .is_some_and(|(own, usual)| own.saturating_sub(usual) >= HOTTER);
-        if is_most(self.plateau, self.power) && !(is_near && is_hot) {
+        if is_most(times.plateau, times.power) && !(is_near && is_hot) {
             return Some(SeenBeside::Power(rounded(self.top_power?)));
         }
         let is_lower = power
             .zip(usual_power)
             .is_some_and(|(own, usual)| i128::from(own) * 100 < i128::from(usual) * BELOW_PCT);
-        let is_below = is_most(self.power - self.plateau, self.power) || is_lower;
+        let is_below = is_most(times.power - times.plateau, times.power) || is_lower;
         (is_near && (is_hot || is_hotter) && is_below).then_some(SeenBeside::Heat(rounded(temperature?)))
     }
 
-    /// Which of power and temperature are recorded.
+    /// Whether both power and temperature are recorded.
     pub(super) fn is_recorded(&self) -> bool {
-        self.power > 0 && self.temperature > 0
+        self.times.power > 0 && self.times.temperature > 0
     }
 }
 
@@ -106,10 +125,7 @@ mod tests {
 
     fn state(plateau: Ns, hot: Ns, top: i64) -> LowState {
         LowState {
-            power: 100,
-            plateau,
-            temperature: 100,
-            hot,
+            times: StateTimes { power: 100, plateau, temperature: 100, hot },
             top_power: Some(700_400_000),
             top_temperature: Some(top * MILLION),
             own: [Some(600 * MILLION), Some((top - 1) * MILLION)],
@@ -125,7 +141,8 @@ mod tests {
         assert_eq!(state(100, 79, 90).seen(), Some(SeenBeside::Power(700)));
         // Both at their highest: neither is told.
         assert_eq!(state(100, 100, 90).seen(), None);
-        let no_heat = LowState { temperature: 0, hot: 0, top_temperature: None, ..state(90, 0, 0) };
+        let times = StateTimes { power: 100, plateau: 90, ..StateTimes::default() };
+        let no_heat = LowState { times, top_temperature: None, ..state(0, 0, 0) };
         assert_eq!(no_heat.seen(), Some(SeenBeside::Power(700)));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::clocks::kernel_lengths::KernelsSay;
-use crate::diagnosis::clocks::reason::{LowState, SeenBeside};
+use crate::diagnosis::clocks::reason::{LowState, SeenBeside, StateTimes};
 use crate::diagnosis::clocks::tables::{DeviceClocks, StepClocks};
 use crate::efficiency::account::PartDevice;
 use crate::job::Job;
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 pub(crate) struct DeviceFall {
     pub(crate) is_steady: bool,
     pub(crate) since: Option<Ns>,
-    /// Middle of the clocks that are not low, and of the low ones, Hz.
+    /// Median of the clocks that are not low, and of the low ones, Hz.
     pub(crate) clocks: [i64; 2],
     /// Low time, and all time in which the device works, ns.
     pub(crate) low: Ns,
     pub(crate) busy: Ns,
     pub(super) kernels: KernelsSay,
     pub(crate) kernel: String,
-    /// Middle lengths of the kernel at the clocks, ns.
+    /// Median lengths of the kernel at these clocks, ns.
     pub(crate) lengths: [Ns; 2],
     pub(super) state: LowState,
 }
@@ -87,10 +87,12 @@ impl RecordedClocks {
                 continue;
             };
             let state = LowState {
-                power: row.power_ns,
-                plateau: row.plateau_ns,
-                temperature: row.temperature_ns,
-                hot: row.hot_ns,
+                times: StateTimes {
+                    power: row.power_ns,
+                    plateau: row.plateau_ns,
+                    temperature: row.temperature_ns,
+                    hot: row.hot_ns,
+                },
                 top_power: top[0],
                 top_temperature: top[1],
                 own: [None, row.low_temperature],
@@ -115,10 +117,12 @@ impl RecordedClocks {
             let key = row.step.filter(|_| row.scope != "span").map(|i| StepKey::new(i, row.step_label));
             let [top_power, top_temperature] = tops.get(&place).copied().unwrap_or_default();
             let state = LowState {
-                power: row.power_ns,
-                plateau: row.plateau_ns,
-                temperature: row.temperature_ns,
-                hot: row.hot_ns,
+                times: StateTimes {
+                    power: row.power_ns,
+                    plateau: row.plateau_ns,
+                    temperature: row.temperature_ns,
+                    hot: row.hot_ns,
+                },
                 top_power,
                 top_temperature,
                 own: [row.power, row.temperature],

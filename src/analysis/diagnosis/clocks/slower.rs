@@ -26,7 +26,7 @@ const COMPARED: usize = 16;
 pub(crate) struct SlowerClock {
     pub(crate) place: PartDevice,
     pub(crate) steps: BTreeSet<StepKey>,
-    /// Middle of its clocks in these steps, and of those of the others, Hz.
+    /// Median of its clocks in these steps, and of those of the others, Hz.
     pub(crate) own: i64,
     pub(crate) others: i64,
     /// How many times as long its kernels take that the clock bounds.
@@ -35,7 +35,7 @@ pub(crate) struct SlowerClock {
     pub(crate) is_state_recorded: bool,
 }
 
-/// A device in a step: its place, what is known of it, and the middle clock of the others of its model.
+/// A device in a step: its place, what is known of it, and the median clock of the others of its model.
 type ComparedStep = (PartDevice, StepKey, StepClock, i64);
 
 pub(super) fn find(job: &Job, clocks: &RecordedClocks) -> Vec<SlowerClock> {
@@ -56,8 +56,8 @@ pub(super) fn find(job: &Job, clocks: &RecordedClocks) -> Vec<SlowerClock> {
     let windows: BTreeMap<StepKey, Arc<DeviceWindows>> =
         steps(job).iter().filter_map(|s| Some((s.key?, Arc::clone(&s.windows)))).collect();
     let slower = |(place, of): (&PartDevice, &Vec<ComparedStep>)| {
-        let own = middle(of.iter().filter_map(|(_, _, step, _)| step.clock))?;
-        let others = middle(of.iter().map(|(.., others)| *others))?;
+        let own = median_of(of.iter().filter_map(|(_, _, step, _)| step.clock))?;
+        let others = median_of(of.iter().map(|(.., others)| *others))?;
         let keys: BTreeSet<StepKey> = of.iter().map(|(_, key, ..)| *key).collect();
         let model = clocks.models.get(place);
         let alike =
@@ -72,7 +72,7 @@ pub(super) fn find(job: &Job, clocks: &RecordedClocks) -> Vec<SlowerClock> {
     lower.iter().filter_map(slower).collect()
 }
 
-fn middle(values: impl IntoIterator<Item = i64>) -> Option<i64> {
+fn median_of(values: impl IntoIterator<Item = i64>) -> Option<i64> {
     median(&mut values.into_iter().collect::<Vec<_>>())
 }
 
@@ -101,21 +101,18 @@ fn compared(clocks: &RecordedClocks) -> Vec<ComparedStep> {
 
 /// Power and temperature of a device in its slower steps, to compare with those of the others then.
 fn state(clocks: &RecordedClocks, of: &[ComparedStep], peers: &[PartDevice]) -> LowState {
-    let mut out = of.first().map_or_else(LowState::default, |(_, _, step, _)| step.state);
-    (out.power, out.plateau, out.temperature, out.hot) = (0, 0, 0, 0);
-    let mut usual = Vec::new();
-    for (_, key, step, _) in of {
-        out.power += step.state.power;
-        out.plateau += step.state.plateau;
-        out.temperature += step.state.temperature;
-        out.hot += step.state.hot;
-        usual.extend(peers.iter().filter_map(|p| Some(clocks.steps.get(p)?.get(&Some(*key))?.state.own)));
-    }
-    let middles = |i: usize, all: &[[Option<i64>; 2]]| middle(all.iter().filter_map(|own| own[i]));
     let own: Vec<[Option<i64>; 2]> = of.iter().map(|(_, _, step, _)| step.state.own).collect();
-    out.own = [middles(0, &own), middles(1, &own)];
-    out.usual = [middles(0, &usual), middles(1, &usual)];
-    out
+    let at = |place: &PartDevice, key: StepKey| Some(clocks.steps.get(place)?.get(&Some(key))?.state.own);
+    let of_peers = |(_, key, ..): &ComparedStep| peers.iter().filter_map(|p| at(p, *key)).collect::<Vec<_>>();
+    let usual: Vec<[Option<i64>; 2]> = of.iter().flat_map(of_peers).collect();
+    let median_at = |i: usize, all: &[[Option<i64>; 2]]| median_of(all.iter().filter_map(|own| own[i]));
+    let medians = |all: &[[Option<i64>; 2]]| [median_at(0, all), median_at(1, all)];
+    LowState {
+        times: of.iter().map(|(_, _, step, _)| step.state.times).sum(),
+        own: medians(&own),
+        usual: medians(&usual),
+        ..of.first().map_or_else(LowState::default, |(_, _, step, _)| step.state)
+    }
 }
 
 /// How much longer the kernels take that follow the clock; `None` unless these are at least half of what
@@ -134,7 +131,7 @@ fn longer(
     for (kernel, (time, count)) in &mine {
         let alike =
             theirs.iter().filter_map(|t| t.get(kernel)).filter(|(_, n)| n.abs_diff(*count) * 10 <= *count);
-        let Some(usual) = middle(alike.filter_map(|(time, n)| mean(*time, *n))) else { continue };
+        let Some(usual) = median_of(alike.filter_map(|(time, n)| mean(*time, *n))) else { continue };
         let Some(length) = mean(*time, *count) else { continue };
         let more = i128::from(length - usual) * i128::from(*count);
         excess += more.max(0);

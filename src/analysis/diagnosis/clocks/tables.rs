@@ -15,18 +15,18 @@ table! {
         low_ns: i64, "ns", "of that with a low clock; 0: it does not fall";
         is_steady: bool, "", "it is the steady fall, which may be small";
         since_ns: Option<i64>, "ns", "from the start of the capture until the clock falls";
-        high_clock: Option<i64>, "", "middle of the clocks that are not low";
-        low_clock: Option<i64>, "", "middle of the low clocks";
+        high_clock: Option<i64>, "", "median of the clocks that are not low";
+        low_clock: Option<i64>, "", "median of the low clocks";
         kernels: Text, "", "follow, differ or unknown: whether kernels take longer by that";
         kernel: Text, "", "the one with the most time that does";
-        kernel_high_ns: i64, "ns", "its middle length at the clocks that are not low";
-        kernel_low_ns: i64, "ns", "its middle length at the low clocks";
+        kernel_high_ns: i64, "ns", "its median length at the clocks that are not low";
+        kernel_low_ns: i64, "ns", "its median length at the low clocks";
         power_ns: i64, "ns", "low time with a known power";
         plateau_ns: i64, "ns", "of that at 97 % of the highest and more";
         temperature_ns: i64, "ns", "low time with a known temperature";
         hot_ns: i64, "ns", "of that within 2 C of the highest";
-        low_temperature: Option<i64>, "", "middle temperature in low time";
-        high_temperature: Option<i64>, "", "middle temperature in the rest";
+        low_temperature: Option<i64>, "", "median temperature in low time";
+        high_temperature: Option<i64>, "", "median temperature in the rest";
     }
 }
 
@@ -38,9 +38,9 @@ table! {
         low_ns: i64, "ns", "of that with a low clock";
         saved_ns: i64, "ns",
             "what kernels that the clock bounds would take less at the highest clock, at most";
-        clock: Option<i64>, "", "middle clock; null if it is known for less than half of the busy time";
-        power: Option<i64>, "", "middle power";
-        temperature: Option<i64>, "", "middle temperature";
+        clock: Option<i64>, "", "median clock; null if it is known for less than half of the busy time";
+        power: Option<i64>, "", "median power";
+        temperature: Option<i64>, "", "median temperature";
         power_ns: i64, "ns", "time with a known power";
         plateau_ns: i64, "ns", "of that at 97 % of the highest and more";
         temperature_ns: i64, "ns", "time with a known temperature";
