@@ -45,7 +45,9 @@ class Clocks:
     period_us: float
     low: tuple = ()
     from_step: int = 0
+    # By how much the clocks of `low` are lower: of all of them, or of each.
     drop: float = 0.0
+    drops: tuple = ()
     loader_us: float = LOADER_US
     norm_share: float = 0.2
     slow: tuple = ()
@@ -64,10 +66,15 @@ class Clocks:
     def most(self, rank):
         return MODELS[self.model(rank)]
 
+    def lower(self, rank):
+        """The clock of a rank of `low`."""
+        return self.most(rank) * (1 - (dict(zip(self.low, self.drops)).get(rank, 0) if self.drops else self.drop))
 
-def draw(kind, seed):
+
+def draw(kind, seed, ranks=None, slow_ranks=()):
     chance = random.Random(f"{kind} {seed}")
     world, steps = chance.choice([4, 6, 8]), chance.randint(10, 16)
+    world = ranks or world
     job = Job(chance.randrange(1 << 30), world, layers=chance.choice([3, 4, 6]), steps=steps)
     job.us, job.sigma = chance.uniform(15_000, 30_000), chance.uniform(0.0, 0.03)
     job.sig_step = chance.choice([0.0, 0.003, 0.006])
@@ -82,6 +89,8 @@ def draw(kind, seed):
         of.low, of.drop, of.from_step = tuple(range(world)), drop, since
     if kind in ("derived", "sampled", "one_sample") and chance.random() < 0.5:
         of.low = (rank,)
+    if slow_ranks and kind.startswith("rank_"):
+        plant_groups(of, slow_ranks, chance)
     if kind == "memory_bound":
         of.norm_share = 1.0
     if kind == "idle":
@@ -91,6 +100,16 @@ def draw(kind, seed):
     if kind == "models":
         of.models = tuple(chance.choice([sorted(MODELS), sorted(MODELS, reverse=True)]) * (world // 2))
     return of
+
+
+def plant_groups(of, sizes, chance):
+    """Plants groups of so many ranks, each with a clock of its own, which is lower from the start."""
+    ranks = chance.sample(range(of.job.world), sum(sizes))
+    # Levels are apart from each other as they are from the highest clock.
+    apart = [chance.uniform(0.04, 0.3 / len(sizes)) for _ in sizes]
+    levels = [sum(apart[: i + 1]) for i in range(len(sizes))]
+    of.low, of.from_step = tuple(ranks), 0
+    of.drops = tuple(drop for size, drop in zip(sizes, levels) for _ in range(size))
 
 
 def program(of, rank):
@@ -122,7 +141,7 @@ def simulate(of):
             launched = at[rank] + of.loader_us
             for op in program(of, rank):
                 is_bound = op.name.startswith("gemm")
-                clock = of.most(rank) * (1 - of.drop if low_from[rank] <= at[rank] else 1)
+                clock = of.lower(rank) if low_from[rank] <= at[rank] else of.most(rank)
                 factor = noise[rank, step] * chance.gauss(1, job.sigma) * (1 + of.slower if rank in of.slow else 1)
                 start = max(ready[rank], launched + 4)
                 if op.dimension:
@@ -165,7 +184,7 @@ def counters(of, rank, rows, low_from, end, chance):
             i += 1
         is_busy = i < len(busy) and busy[i][0] <= at
         is_low = low_from[rank] <= at
-        clock = of.most(rank) * (1 - of.drop if is_low else 1) + chance.gauss(0, of.noise_mhz)
+        clock = (of.lower(rank) if is_low else of.most(rank)) + chance.gauss(0, of.noise_mhz)
         power, temperature = TDP * chance.uniform(*of.power), warm + chance.randint(-varies, 0)
         if is_low and is_thermal:
             hot = min(HOT - warm, hot + 6 * max(1, of.period_us / 1_000))
@@ -250,8 +269,8 @@ def energy_is_exact(rows):
     return all(is_exact) if is_exact else None
 
 
-def measure(hta, kind, seed, keep):
-    of = draw(kind, seed)
+def measure(hta, kind, seed, keep, ranks, slow_ranks):
+    of = draw(kind, seed, ranks, slow_ranks)
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(keep, f"{kind}_{seed}") if keep else pathlib.Path(temporary, "job")
         folder.mkdir(parents=True, exist_ok=True)
@@ -279,13 +298,20 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--keep", help="a folder to leave the jobs in")
+    parser.add_argument("--ranks", type=int, help="of each job; else 4, 6 or 8 by chance")
+    text = "so many ranks of each kind `rank_...` have a lower clock from the start; `2,2`: in groups of two clocks"
+    parser.add_argument("--slow-ranks", type=lambda of: tuple(map(int, of.split(","))), default=(), help=text)
+    parser.add_argument("--show", action="store_true", help="print what is told of the right ones, too")
     args = parser.parse_args()
+    if sum(args.slow_ranks) > (args.ranks or 4):
+        parser.error("more slow ranks than a job may have: see --ranks")
     right, all_of, exact = collections.Counter(), collections.Counter(), collections.Counter()
     with concurrent.futures.ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         for kind in args.kinds.split(","):
             seeds = range(1000 * args.seed, 1000 * args.seed + (args.jobs or KINDS[kind]))
             n = len(seeds)
-            made = list(pool.map(measure, [args.hta] * n, [kind] * n, seeds, [args.keep] * n))
+            same = [[of] * n for of in (args.keep, args.ranks, args.slow_ranks)]
+            made = list(pool.map(measure, [args.hta] * n, [kind] * n, seeds, *same))
             counts = collections.Counter(answer for _, answer, *_ in made)
             group = "planted" if kind in PLANTS else "controls"
             right[group] += counts["right"]
@@ -294,8 +320,9 @@ def main():
             facts = sum(is_fact for *_, is_fact in made)
             print(f"{kind}: {dict(counts)}" + (f"; a limit told as a fact {facts}" if facts else ""), flush=True)
             for seed, (of, answer, shown, *_) in zip(seeds, made):
-                if answer != "right":
-                    planted = f"ranks {list(of.low)} {100 * of.drop:.1f} % since step {of.from_step} of {of.job.steps}"
+                if answer != "right" or args.show:
+                    drops = ", ".join(f"{100 * drop:.1f}" for drop in of.drops or [of.drop])
+                    planted = f"ranks {list(of.low)} {drops} % since step {of.from_step} of {of.job.steps}"
                     print(f"  {answer} {seed}: {planted}, every {of.period_us / 1000:.0f} ms\n    {shown}", flush=True)
     for group, n in all_of.items():
         print(f"{group}: {right[group]} of {n} right")
