@@ -228,6 +228,8 @@ pub struct Output {
     pub views: Vec<View>,
     /// What users of such jobs look for first, in one line under the head of a report.
     pub headline: Option<String>,
+    /// The energy that the devices take, in one line under the head of a report.
+    pub energy: Option<String>,
     /// Operators with the most GPU time of their own and their shares of all of it, percent; for the end of a
     /// short report.
     pub operators: Vec<(String, f64)>,

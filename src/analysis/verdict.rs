@@ -70,6 +70,9 @@ pub struct JobVerdict {
     pub lines: [String; 2],
     /// What users of such jobs look for first: phase, batch, time a token and tokens a second of an engine.
     pub headline: Option<String>,
+    /// The energy of a step, and of a token where tokens are known; `None` where it is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<String>,
     /// The ranks that were read, and what the recording lacks.
     pub recorded: String,
     /// The most important first.

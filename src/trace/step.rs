@@ -62,6 +62,11 @@ impl StepRule {
         matches!(self, StepRule::Iteration | StepRule::InnerAnnotation | StepRule::Repeat)
     }
 
+    /// Whether the rule with a name has iterations for steps.
+    pub fn names_iterations(name: &str) -> bool {
+        Self::ALL.iter().any(|r| r.name() == name && r.is_iteration())
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             StepRule::ProfilerStep => "profiler_step",

@@ -8,6 +8,7 @@ pub mod series;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
+use crate::recording::{Recording, step_noun};
 use crate::settings::{Setting, ValueType};
 use crate::windowed;
 use hta_base::table;
@@ -41,7 +42,7 @@ table! {
 
 table! {
     /// The counters of kernels as one value per window.
-    pub(crate) struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
+    pub struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
         rank; device;
         scope: Text, "", "steps (first step's start to last one's end), span, capture, step or outside";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -125,8 +126,8 @@ impl Analysis for CountersOf {
         Partial { rank: trace.rank, tables: vec![means.finish(), recorded, energy], reason }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        report::reduce(partials, step_noun(Recording::of_job(job).has_iterations()), options)
     }
 }
 

@@ -27,7 +27,8 @@ fn words(rows: &[CounterMeanRow]) -> Vec<&'static str> {
     words
 }
 
-pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+/// `noun`: what steps are called.
+pub fn reduce(partials: &[Partial], noun: &str, options: &Options) -> Output {
     let several = several_devices(&groups::<CounterMeans>(partials));
     let mut rows: Vec<CounterMeanRow> = Vec::new();
     for p in partials {
@@ -94,6 +95,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         .into_iter()
         .flat_map(|spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned()));
     Output {
+        energy: recorded::energy_of_job(&by_rank, partials, noun),
         tables: of_ranks.chain([by_rank]).collect(),
         observations: Vec::new(),
         views,

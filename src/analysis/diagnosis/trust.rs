@@ -2,9 +2,9 @@
 
 use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
 use crate::facts::vendor::DeviceVendor;
-use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
+use crate::recording::{Recording, step_noun};
 use hta_base::units::percent;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl RecordingTrust {
         out.by_graph = percent(sum(|r| r.graph_ns), sum(|r| r.gpu_sum_ns)).is_some_and(|p| p >= GRAPH_PCT);
         out.is_serving = all.iter().any(|r| r.is_serving);
         out.has_steps = all.iter().all(|r| r.step_count > 0);
-        out.has_iterations = all.iter().any(|r| r.iteration_count > 0);
+        out.has_iterations = recording.has_iterations();
         out.has_first_iteration = out.has_iterations && !all.iter().any(|r| r.excerpt);
         out.has_frames = all.iter().any(|r| r.frame_count > 0);
         drop(all);
@@ -85,7 +85,7 @@ impl RecordingTrust {
 
     /// What the times are means of: steps, or iterations of an engine.
     pub(crate) fn step_noun(&self) -> &'static str {
-        if self.has_iterations { "iteration" } else { "step" }
+        step_noun(self.has_iterations)
     }
 
     /// Behind a time that is a mean of steps.

@@ -93,6 +93,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     JobVerdict {
         lines,
         headline: None,
+        energy: None,
         recorded: recorded(found, &listed),
         causes,
         more,

@@ -94,6 +94,11 @@ impl Recording {
         if lost.len() == self.rank_count { BTreeSet::new() } else { lost }
     }
 
+    /// Whether steps are iterations of an engine.
+    pub(crate) fn has_iterations(&self) -> bool {
+        self.ranks().any(|r| r.iteration_count > 0)
+    }
+
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
@@ -143,6 +148,11 @@ impl Recording {
     pub fn table(&self) -> Batch {
         trust_table(&self.limits)
     }
+}
+
+/// What a step is called.
+pub fn step_noun(are_iterations: bool) -> &'static str {
+    if are_iterations { "iteration" } else { "step" }
 }
 
 /// What a rank that is left out means to those that it works with.

@@ -27,7 +27,7 @@ pub fn uncapital(text: &str) -> String {
 }
 
 /// Units, which stay on the line of their number.
-const UNITS: [&str; 10] = ["%", "ns", "us", "ms", "s", "B", "kB", "MB", "GB", "GB/s"];
+const UNITS: [&str; 14] = ["%", "ns", "us", "ms", "s", "B", "kB", "MB", "GB", "GB/s", "uJ", "mJ", "J", "kJ"];
 
 /// Words in lines of at most `width` characters, unless a word is longer. A number and its unit are one word.
 pub fn wrapped<T: AsRef<str>>(words: impl Iterator<Item = T>, width: usize) -> Vec<String> {

@@ -27,6 +27,9 @@ pub struct ToldVerdict {
     lines: Vec<String>,
     /// Phase, batch, time a token and tokens a second of an inference engine
     headline: Option<String>,
+    /// Energy of a step, and of a token where tokens are known; from samples of the devices' power
+    #[serde(skip_serializing_if = "Option::is_none")]
+    energy: Option<String>,
     /// The most important causes; `causes` has all
     causes: Vec<Brief>,
     /// Ranks that were read, e.g. 0-7
@@ -122,6 +125,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
     let answer = ToldVerdict {
         lines,
         headline: verdict.get("headline").and_then(Value::as_str).map(|l| clip(l, SENTENCE)),
+        energy: verdict.get("energy").and_then(Value::as_str).map(|l| clip(l, SENTENCE)),
         causes: causes.collect(),
         ranks: clip(text(&summary, "ranks"), 60),
         mesh: mesh(call, &source, &folder).await,

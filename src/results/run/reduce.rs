@@ -245,10 +245,11 @@ impl Reduction<'_> {
 /// Adds to the diagnosis what only other analyses know.
 fn complete_verdict(outputs: &mut [AnalysisAnswer]) {
     let headline = outputs.iter_mut().find_map(|(_, output)| output.headline.take());
+    let energy = outputs.iter_mut().find_map(|(_, output)| output.energy.take());
     let mut operators = outputs.iter_mut().map(|(_, output)| std::mem::take(&mut output.operators));
     let operators = operators.find(|shares| !shares.is_empty()).unwrap_or_default();
     let Some(verdict) = outputs.iter_mut().find_map(|(_, output)| output.verdict.as_mut()) else { return };
-    verdict.headline = headline;
+    (verdict.headline, verdict.energy) = (headline, energy);
     if verdict.operators.is_empty() && !verdict.mix.is_empty() {
         verdict.operators = operators;
     }

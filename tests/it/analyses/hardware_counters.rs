@@ -150,6 +150,37 @@ fn energy_of_a_token_is_that_of_iterations_that_name_their_tokens() {
     assert_eq!(rows[0].float("token_energy_j"), Some(all / 16.0));
     // Iterations begin with their first kernel, at 3 and 19 us; the samples end at 32 us.
     assert_eq!(steps.iter().map(pj).collect::<Vec<_>>(), [1600 * 1_000_000, 1300 * 1_000_000]);
+    let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()?.energy.as_deref());
+    assert_eq!(told, Some("1.3 mJ an iteration, 181.2 uJ a token"));
+}
+
+/// The line on energy under the head of the report.
+fn told_energy(ranks: &[TraceBuilder]) -> Option<String> {
+    let (_folder, paths) = write(ranks);
+    let answer = answer(&paths, &options());
+    let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()).expect("a diagnosis");
+    let json = serde_json::to_value(told).expect("a verdict is JSON");
+    // Where nothing is known, the summary is as it was without energy.
+    assert_eq!(json.get("energy").and_then(|e| e.as_str()), told.energy.as_deref());
+    assert_eq!(json.get("energy").is_some(), told.energy.is_some());
+    told.energy.clone()
+}
+
+#[test]
+fn energy_of_a_step_is_told_where_it_is_known() {
+    assert_eq!(told_energy(&[rank(0, 0.0)]).as_deref(), Some("2.2 mJ a step"));
+    // 100 W more for 20 us.
+    assert_eq!(
+        told_energy(&[rank(0, 0.0), rank(1, 100.0)]).as_deref(),
+        Some("6.5 mJ a step on 2 devices, 2.2 mJ to 4.2 mJ each")
+    );
+    let mut without = TraceBuilder::new().rank(1).world(2);
+    without.thread(1).launch(us(1)..us(2)).kernel("long", 7, us(4)..us(20));
+    assert_eq!(told_energy(&[without.clone()]), None);
+    // One sample is no energy.
+    without.hardware_counter("Power (W)", us(5), 260.0);
+    assert_eq!(told_energy(&[without.clone()]), None);
+    assert_eq!(told_energy(&[rank(0, 0.0), without]).as_deref(), Some("2.2 mJ a step on 1 of 2 devices"));
 }
 
 #[test]

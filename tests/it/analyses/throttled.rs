@@ -187,6 +187,10 @@ fn a_rank_below_the_others_owns_their_waits() {
         (evidence[0].text("evidence_table"), evidence[0].text("filter")),
         ("hardware_counters", clocks)
     );
+    // 700 W and 560 W for 15.7 ms.
+    let energy = evidence.iter().find(|r| r.text("evidence_table") == "energy").expect("energy is evidence");
+    assert_eq!(energy.text("filter"), "rank IN (3) AND scope = 'step'");
+    assert_eq!(energy.text("words"), "energy: 11.0 J a step, of the others 8.8 J");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Hardware counters of a planted trace that two writers recorded: the numbers of its known answers.
 
-use crate::run::{Record, answer, options};
+use crate::run::{Answer, Record, answer, options};
 use crate::shared;
 
 #[test]
@@ -32,7 +32,22 @@ fn counters_of_the_twin_are_as_planted_for_both_writers() {
             (vec!["114284023963".into()], vec!["317715976037".into()]),
             "{file}"
         );
+        assert_eq!(energy(&answer), Some("144.0 mJ a step"), "{file}");
     }
+}
+
+fn energy(answer: &Answer) -> Option<&str> {
+    answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()?.energy.as_deref())
+}
+
+#[test]
+fn one_sample_of_power_is_no_energy_of_a_step() {
+    let Some(root) = shared::folder() else { return };
+    let monitor = root.trace("torch215/hello_world_training_loop_monitor.pftrace");
+    let answer = answer(&[monitor], &options());
+    assert_eq!(energy(&answer), None);
+    let reasons = answer.rows_where("energy", |r| r.text("scope") == "step" && !r.text("reason").is_empty());
+    assert_eq!(reasons.len(), 3);
 }
 
 #[test]

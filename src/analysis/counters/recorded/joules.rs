@@ -18,11 +18,18 @@ pub(super) struct DevicePower<'a> {
 }
 
 /// Energy of a set of time.
+#[derive(Debug, Clone)]
 pub(super) struct JudgedEnergy {
     pub(super) pj: Option<i128>,
     pub(super) covered: Ns,
     pub(super) window: Ns,
     pub(super) reason: Option<String>,
+}
+
+impl JudgedEnergy {
+    pub(super) fn joules(&self) -> Option<f64> {
+        self.pj.map(|pj| pj as f64 / 1e12)
+    }
 }
 
 impl<'a> DevicePower<'a> {

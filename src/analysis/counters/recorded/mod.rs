@@ -1,16 +1,20 @@
 //! Hardware counters that the profiler sampled: samples, means over sets of time, and energy.
 
+mod energy_line;
 mod joules;
 mod means;
 mod ranks;
 mod scopes;
+mod step_energies;
 mod tables;
 mod words;
 
+pub use energy_line::{KnownEnergy, energy_line};
 pub use tables::{EnergyRow, EnergyTable, HardwareByRank, HardwareCounterMeans, HardwareCounters};
 pub use tables::{HardwareByRankRow, HardwareMeanRow};
 
-pub(super) use ranks::{by_rank, view};
+pub(super) use ranks::{by_rank, energy_of_job, view};
+pub(crate) use step_energies::StepEnergies;
 
 use crate::api::{Options, RowEmitter};
 use crate::facts::iterations::Iterations;
@@ -21,16 +25,13 @@ use joules::{DevicePower, JudgedEnergy, has_energy};
 use means::JudgedMean;
 use scopes::{CounterScope, PeriodOfStep, ScopedTime, recorded, scoped_times, steps};
 use std::collections::BTreeMap;
+use step_energies::by_device;
 use tables::HardwareCounterRow;
 
 /// Means and energy of a rank; its samples are given away. Without samples there is no row.
 pub(super) fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> [Batch; 2] {
     let (mut means, mut energy) = (HardwareCounterMeans::default(), EnergyTable::default());
-    let mut of_device: BTreeMap<i64, Vec<&RecordedCounter>> = BTreeMap::new();
-    for counter in &trace.counters.tracks {
-        of_device.entry(counter.device).or_default().push(counter);
-    }
-    for (device, counters) in &of_device {
+    for (device, counters) in &by_device(trace) {
         let work = trace.devices.iter().find(|w| w.is_gpu && w.device == Some(*device));
         let recorded = recorded(trace, work, counters);
         let steps = steps(trace, recorded);
@@ -43,8 +44,8 @@ pub(super) fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -
                 }
             }
         }
-        if let Some(power) = counters.iter().find(|c| c.kind == HardwareCounter::Power) {
-            push_energies(&mut energy, trace, *device, DevicePower::new(power), (&sets, &steps), options);
+        if let Some(power) = DevicePower::of_device(counters) {
+            push_energies(&mut energy, trace, *device, power, (&sets, &steps), options);
         }
     }
     if options.wants_per_event(HardwareCounters::SPEC) {
@@ -112,9 +113,11 @@ fn push_energies(
         }
         by_text
     });
-    let iterations = Iterations::of(trace);
+    let (iterations, of_steps) = (Iterations::of(trace), StepEnergies::of(trace));
     for set in sets.iter().filter(|set| is_chosen(trace, set, options)) {
+        let of_step = set.step.and_then(|(step, _)| of_steps.judged(device, step).cloned());
         let (judged, shared) = match (set.name, &shares) {
+            _ if let Some(judged) = of_step => (judged, None),
             _ if has_energy(set.scope) => (power.of(set), None),
             (Some(name), Some(shares)) if set.scope == CounterScope::KernelName => {
                 let Some(pj) = shares.get(name) else { continue };
@@ -122,6 +125,7 @@ fn push_energies(
             }
             _ => continue,
         };
+        let j = judged.joules();
         let JudgedEnergy { pj, covered, window, reason } = judged;
         let iteration = set.step.and_then(|(step, _)| iterations.all.iter().find(|i| i.step == step));
         table.push(EnergyRow {
@@ -132,7 +136,7 @@ fn push_energies(
             step: set.step.map(|s| s.0),
             step_label: set.step.and_then(|s| s.1),
             pj: pj.map(|pj| pj.to_string()).as_deref(),
-            j: pj.map(|pj| pj as f64 / 1e12),
+            j,
             covered_ns: covered,
             window_ns: window,
             tokens: iteration.filter(|i| !i.is_lost).and_then(|i| i.about.progress()),

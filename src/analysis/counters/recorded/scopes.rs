@@ -75,6 +75,11 @@ impl<'a> ScopedTime<'a> {
         Self { scope, name, step: None, time, shortest, median: median(&mut lengths) }
     }
 
+    /// A step.
+    pub(super) fn of_step(s: &PeriodOfStep) -> Self {
+        Self { step: Some((s.index, s.label)), ..Self::one(CounterScope::Step, s.period) }
+    }
+
     fn one(scope: CounterScope, span: Span) -> Self {
         Self::of_runs(scope, None, &[span])
     }
@@ -136,11 +141,7 @@ pub(super) fn scoped_times<'a>(
         let first = busy.spans().first().zip(busy.spans().last());
         all.extend(first.map(|(a, b)| ScopedTime::one(CounterScope::Span, Span::new(a.start, b.end))));
     }
-    let of_step = |s: &PeriodOfStep| ScopedTime {
-        step: Some((s.index, s.label)),
-        ..ScopedTime::one(CounterScope::Step, s.period)
-    };
-    all.extend(steps.iter().map(of_step));
+    all.extend(steps.iter().map(ScopedTime::of_step));
     all.retain(|s| !s.time.is_empty());
     all.sort_by_key(|s| (s.scope, s.name, s.step));
     all

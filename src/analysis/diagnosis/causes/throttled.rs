@@ -1,10 +1,11 @@
 //! `throttled`: the clock of devices is lower than it could be, and their kernels take longer by that.
 
+use crate::counters::recorded::EnergyTable;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
-use crate::diagnosis::clocks::{DeviceFall, SeenBeside, SlowerClock, megahertz, performance};
+use crate::diagnosis::clocks::{DeviceFall, SeenBeside, SlowerClock, StepClock, megahertz, performance};
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
@@ -78,7 +79,7 @@ fn words(late: &LateFacts) -> Option<LateWords> {
             slower.iter().all(|s| s.is_state_recorded),
             &late.job.words.plain(late.ranks),
         ),
-        evidence: evidence(late.ranks, format!("{run} {clocks}"), seen),
+        evidence: evidence(late.ranks, format!("{run} {clocks}"), seen, energy_of_slower(late, &slower)),
         ..LateWords::default()
     })
 }
@@ -107,8 +108,8 @@ fn of_all(context: &Context) -> Option<Cause> {
     let ranks: BTreeSet<u32> = all.falls.iter().map(|((part, _), _)| context.rank(*part)).collect();
     let ranks: Vec<u32> = ranks.into_iter().collect();
     let (from_to, low, busy) = (all.fall_words(), all.sum(|f| f.low), all.sum(|f| f.busy));
-    let evidence =
-        evidence(&ranks, format!("{from_to} in {} of {} of busy time", fmt_ns(low), fmt_ns(busy)), all.seen);
+    let clocks = format!("{from_to} in {} of {} of busy time", fmt_ns(low), fmt_ns(busy));
+    let evidence = evidence(&ranks, clocks, all.seen, all.energy());
     let is_recorded = all.falls.iter().all(|(_, f)| f.is_state_recorded());
     let action = performance(all.seen, is_recorded, &context.job.words.plain(&ranks));
     let mut cause = context.cause(CauseKind::Throttled, "all", ranks, OwnedTime::new(), gain);
@@ -197,13 +198,26 @@ impl<'a> AllFalls<'a> {
         capital(&parts.join("; "))
     }
 
+    /// The energy of a step with the low clock, and of the other steps.
+    fn energy(&self) -> Option<String> {
+        let clocks = &self.context.clocks.recorded;
+        let of = |is_low: bool| {
+            let places = self.falls.iter().map(|(place, _)| *place);
+            clocks.step_energy(places, |key, step| key.is_some() && step.is_low() == is_low)
+        };
+        let (low, per) = (of(true)?, self.context.trust.per_step());
+        let whose = if self.falls.len() == 1 { "" } else { " of a device" };
+        let other = of(false).map_or(String::new(), |other| format!(", {other} at the other"));
+        Some(format!("energy{whose}: {low}{per} at the low clock{other}"))
+    }
+
     /// When the first device falls: a step if there are steps, else a time of the capture. Nothing if it is
     /// so from the start on.
     fn since(&self) -> Option<String> {
         let (place, fall) = self.falls.iter().min_by_key(|(place, fall)| (fall.since, *place))?;
         let is_low = |key: Option<StepKey>| {
             let step = self.context.clocks.recorded.steps.get(place).and_then(|steps| steps.get(&key));
-            step.is_some_and(|step| step.low * 2 >= step.busy && step.busy > 0)
+            step.is_some_and(StepClock::is_low)
         };
         let mut keys = self.context.account.steps.iter().map(|s| s.key).enumerate();
         match keys.find(|(_, key)| key.is_some() && is_low(*key)) {
@@ -214,10 +228,35 @@ impl<'a> AllFalls<'a> {
     }
 }
 
-/// The samples that show a lower clock, and what is seen beside it.
-fn evidence(ranks: &[u32], clocks: String, seen: Option<SeenBeside>) -> Vec<Evidence> {
+/// The energy of the slower devices in their steps, and of those that they are compared with in the same.
+fn energy_of_slower(late: &LateFacts, slower: &[&SlowerClock]) -> Option<String> {
+    let clocks = &late.clocks.recorded;
+    let keys: BTreeSet<StepKey> = slower.iter().flat_map(|s| &s.steps).copied().collect();
+    let of = |places: BTreeSet<PartDevice>| {
+        clocks.step_energy(places, |key, _| key.is_some_and(|key| keys.contains(&key)))
+    };
+    let own = of(slower.iter().map(|s| s.place).collect())?;
+    let others = of(slower.iter().flat_map(|s| &s.peers).copied().collect());
+    let others = others.map_or(String::new(), |others| format!(", of the others {others}"));
+    let whose = if slower.len() == 1 { "" } else { " of a device" };
+    Some(format!("energy{whose}: {own} a step{others}"))
+}
+
+/// The samples that show a lower clock, what is seen beside it, and the energy of a step.
+fn evidence(
+    ranks: &[u32],
+    clocks: String,
+    seen: Option<SeenBeside>,
+    energy: Option<String>,
+) -> Vec<Evidence> {
     let filter = |kind: &str| format!("{} AND kind = '{kind}'", of_ranks(ranks));
     let row = |kind: &str, words| Evidence { table: "hardware_counters", filter: filter(kind), words };
     let clocks = row(HardwareCounter::SmClock.key(), clocks);
-    [Some(clocks), seen.map(|seen| row(seen.counter(), seen.words()))].into_iter().flatten().collect()
+    let energy = energy.map(|words| Evidence {
+        table: EnergyTable::SPEC.name,
+        filter: format!("{} AND scope = 'step'", of_ranks(ranks)),
+        words,
+    });
+    let seen = seen.map(|seen| row(seen.counter(), seen.words()));
+    [Some(clocks), seen, energy].into_iter().flatten().collect()
 }

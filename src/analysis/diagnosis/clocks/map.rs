@@ -1,5 +1,6 @@
 //! The clocks of the devices of one rank.
 
+use crate::counters::recorded::StepEnergies;
 use crate::diagnosis::clocks::fall::ClockFall;
 use crate::diagnosis::clocks::held::{
     HeldValue, held_while, median_by_time, percentile_by_time, time_of, within,
@@ -93,7 +94,7 @@ pub(crate) fn push(
     let busy = &work.timeline.busy();
     let clocks = held_while(clock, busy);
     let (fall, lengths) = shown_fall(trace, kernels, ClockFall::all(&clocks, busy.len())).unzip();
-    let state = WorkingState::new(counters, device, busy);
+    let (state, energies) = (WorkingState::new(counters, device, busy), StepEnergies::of(trace));
     let low = fall.as_ref().map(|fall| fall.spans().map(|spans| spans.and(busy)));
     let of_low = low.as_ref().map(|[low, high]| (state.within(low), state.within(high)));
     let shown = lengths.as_ref().and_then(|l| l.shown);
@@ -147,6 +148,7 @@ pub(crate) fn push(
             plateau_ns: at.times.plateau,
             temperature_ns: at.times.temperature,
             hot_ns: at.times.hot,
+            energy_pj: w.step.and_then(|step| i64::try_from(energies.pj(device, step)?).ok()),
         });
     }
 }

@@ -20,7 +20,7 @@ mod words;
 pub(crate) use job_clocks::JobClocks;
 pub(crate) use map::push;
 pub(crate) use reason::SeenBeside;
-pub(crate) use recorded::DeviceFall;
+pub(crate) use recorded::{DeviceFall, StepClock};
 pub(crate) use slower::SlowerClock;
 pub(crate) use tables::{DeviceClocks, StepClocks};
 pub(crate) use words::{megahertz, performance};

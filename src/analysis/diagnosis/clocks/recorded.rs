@@ -8,7 +8,9 @@ use crate::efficiency::account::PartDevice;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use hashbrown::HashMap;
+use hta_base::order_statistics::median;
 use hta_base::units::Ns;
+use hta_base::units::fmt_joules;
 use std::collections::BTreeMap;
 
 /// How the clock of a device falls.
@@ -61,6 +63,15 @@ pub(crate) struct StepClock {
     pub(crate) low: Ns,
     /// What would be saved at the highest clock, at most, ns.
     pub(crate) saved: Ns,
+    /// Energy of the whole step, pJ.
+    energy: Option<i64>,
+}
+
+impl StepClock {
+    /// Whether the clock is low for most of the step.
+    pub(crate) fn is_low(&self) -> bool {
+        self.busy > 0 && self.low * 2 >= self.busy
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -73,6 +84,17 @@ pub(crate) struct RecordedClocks {
 }
 
 impl RecordedClocks {
+    /// The middle energy of a step over devices and steps, in words; `None` if none is known.
+    pub(crate) fn step_energy(
+        &self,
+        places: impl IntoIterator<Item = PartDevice>,
+        counts: impl Fn(Option<StepKey>, &StepClock) -> bool,
+    ) -> Option<String> {
+        let of_places = places.into_iter().filter_map(|place| self.steps.get(&place)).flatten();
+        let energies = of_places.filter(|(key, step)| counts(**key, step)).filter_map(|(_, s)| s.energy);
+        median(&mut energies.collect::<Vec<i64>>()).map(|pj| fmt_joules(pj as f64 / 1e12))
+    }
+
     pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let parts: HashMap<u32, u32> = (0u32..).zip(&job.parts).map(|(i, p)| (p.rank, i)).collect();
         let mut out = Self::default();
@@ -134,6 +156,7 @@ impl RecordedClocks {
                 busy: row.busy_ns,
                 low: row.low_ns,
                 saved: row.saved_ns,
+                energy: row.energy_pj,
             };
             out.steps.entry(place).or_default().insert(key, step);
         }

@@ -26,6 +26,8 @@ const COMPARED: usize = 16;
 pub(crate) struct SlowerClock {
     pub(crate) place: PartDevice,
     pub(crate) steps: BTreeSet<StepKey>,
+    /// The devices of its model that are not slower, of which at most some are compared.
+    pub(crate) peers: Vec<PartDevice>,
     /// Median of its clocks in these steps, and of those of the others, Hz.
     pub(crate) own: i64,
     pub(crate) others: i64,
@@ -67,7 +69,7 @@ pub(super) fn find(job: &Job, clocks: &RecordedClocks) -> Vec<SlowerClock> {
         let state = state(clocks, of, &peers);
         let seen = state.seen();
         let is_state_recorded = state.is_recorded();
-        Some(SlowerClock { place: *place, steps: keys, own, others, longer, seen, is_state_recorded })
+        Some(SlowerClock { place: *place, steps: keys, peers, own, others, longer, seen, is_state_recorded })
     };
     lower.iter().filter_map(slower).collect()
 }

@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// The same by step.
+    /// The same by step, and its energy.
     pub(crate) struct StepClocks, StepClockRow = "step_clocks" by "rank, device, scope, step" {
         rank; device; scope; step; step_label;
         busy_ns: i64, "ns", "time in which the device works";
@@ -45,5 +45,6 @@ table! {
         plateau_ns: i64, "ns", "of that at 97 % of the highest and more";
         temperature_ns: i64, "ns", "time with a known temperature";
         hot_ns: i64, "ns", "of that within 2 C of the highest";
+        energy_pj: Option<i64>, "pJ", "energy of the step; null if it is not known";
     }
 }

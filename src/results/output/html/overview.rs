@@ -4,15 +4,19 @@ use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
+use hta_analysis::counters::CounterMeans;
+use hta_analysis::counters::recorded::{HardwareByRank, KnownEnergy, energy_line};
 use hta_analysis::inventory;
 use hta_analysis::inventory::HealthTable;
 use hta_analysis::inventory::edge_notes::{self, Noted};
 use hta_analysis::inventory::record_edges::RecordEdgeTable;
 use hta_analysis::recording::facts::{IN_EVENTS, RECORDED, Recordings};
+use hta_analysis::recording::step_noun;
 use hta_base::table::schema::Text;
 use hta_base::units::Span;
 use hta_base::wording::ranks::rank_list;
 use hta_trace::collective::ranks::missing_ranks;
+use hta_trace::step::StepRule;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +88,16 @@ columns! {
 }
 
 columns! {
+    Energies of HardwareByRank {
+        rank, device, energy_j: Option<f64>, step_energy_j: Option<f64>, token_energy_j: Option<f64>,
+    }
+}
+
+columns! {
+    Working of CounterMeans { rank, device, }
+}
+
+columns! {
     Problem of HealthTable {
         counter: Text, severity: Text, count: u64, file: Text, example: Option<Text>, description: Text,
         rank: Option<u32>,
@@ -150,6 +164,9 @@ pub(crate) struct SetSummary {
     pub(crate) step_rules: Vec<String>,
     pub(crate) devices: Vec<String>,
     pub(crate) length_ns: i64,
+    /// What its devices take, in one line, where their power is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) energy: Option<String>,
     /// When the recording began, ms since 1970 (UTC); `None` where times count from another moment.
     pub(crate) began_ms: Option<i64>,
 }
@@ -243,6 +260,28 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section
     all.set.began_ms = began.filter(|ns| *ns > DATED).map(|ns| ns / 1_000_000);
     all.set.length_ns = all.captures.values().map(|c: &Capture| c.last - c.first).max().unwrap_or(0);
     Ok((all, Section::default().with("ranks", grid)))
+}
+
+/// The energy of the devices that work, as the report has it.
+///
+/// # Errors
+/// When a table is damaged.
+pub(crate) fn energy(results: &Results, set: &SetSummary) -> Result<Option<String>, ResultsError> {
+    let mut known: BTreeMap<(u32, Option<i64>), KnownEnergy> = BTreeMap::new();
+    results.read::<Energies>(|r| {
+        let energy = KnownEnergy { step: r.step_energy_j, token: r.token_energy_j, capture: r.energy_j };
+        known.insert((r.rank, r.device), energy);
+    })?;
+    if known.values().all(|energy| *energy == KnownEnergy::default()) {
+        return Ok(None);
+    }
+    let mut devices: BTreeMap<(u32, Option<i64>), KnownEnergy> = BTreeMap::new();
+    results.read::<Working>(|r| {
+        let place = (r.rank, r.device);
+        devices.entry(place).or_insert_with(|| known.get(&place).copied().unwrap_or_default());
+    })?;
+    let noun = step_noun(set.step_rules.iter().any(|rule| StepRule::names_iterations(rule)));
+    Ok(energy_line(&devices.into_values().collect::<Vec<KnownEnergy>>(), noun))
 }
 
 /// The section on problems of the input by kind, and on refused files.

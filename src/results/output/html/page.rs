@@ -198,7 +198,11 @@ fn gather(
     let mut of_ranks = Texts::default();
     let (ranks, lanes) =
         rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
-    let (ranks, mut inventory) = ranks?;
+    let (mut ranks, mut inventory) = ranks?;
+    ranks.set.energy = match overview::energy(results, &ranks.set) {
+        Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
+        energy => energy?,
+    };
     let lanes = match lanes {
         Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
         lanes => lanes?,

@@ -7,6 +7,7 @@ use hta_analysis::api;
 use hta_analysis::inventory::{self, RankRow, Ranks, edge_notes};
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::recording::limit::Limit;
+use hta_analysis::recording::step_noun;
 use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
@@ -32,6 +33,8 @@ pub(super) fn header(
     hanging(out, "", &about(&rows, &ranks, told, is_of_host), width);
     let headline = told.and_then(|t| t.headline.as_deref());
     headline.into_iter().for_each(|line| hanging(out, "", line, width));
+    let energy = told.and_then(|t| t.energy.as_deref());
+    energy.into_iter().for_each(|line| hanging(out, "energy: ", line, width));
     let (found, is_usual) = steps(&rows);
     let has_events = rows.iter().any(|r| r.event_count > 0);
     if has_events && (is_full || !is_usual) {
@@ -117,7 +120,7 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>, is_of_host:
     if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
         let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
         let has_steps = rows.iter().all(|r| r.step_rule != StepRule::Capture.name());
-        let noun = if rows.iter().any(|r| is_iteration(r.step_rule)) { "iteration" } else { "step" };
+        let noun = step_noun(rows.iter().any(|r| StepRule::names_iterations(r.step_rule)));
         what.push(match has_steps {
             true => format!("{} of {each}", plural(totals.step_count as usize, noun)),
             false => format!("{each} recorded, without steps"),
@@ -147,8 +150,10 @@ fn repeated(rows: &[RankRow]) -> String {
 
 /// The ranks whose steps have the windows of the device, if they are not iterations, which always have.
 fn device_windows(rows: &[RankRow]) -> String {
-    let of: Vec<&RankRow> =
-        rows.iter().filter(|r| r.step_window == "device" && !is_iteration(r.step_rule)).collect();
+    let of: Vec<&RankRow> = rows
+        .iter()
+        .filter(|r| r.step_window == "device" && !StepRule::names_iterations(r.step_rule))
+        .collect();
     let Some(most) = of.iter().filter_map(|r| r.step_lag_ns).max() else { return String::new() };
     let ranks: Vec<u32> = of.iter().map(|r| r.rank).collect();
     let whose = match ranks.len() == rows.len() {
@@ -162,10 +167,6 @@ fn device_windows(rows: &[RankRow]) -> String {
         ),
         false => format!("; windows{whose} on the device (--step-window)"),
     }
-}
-
-fn is_iteration(rule: &str) -> bool {
-    StepRule::ALL.iter().any(|r| r.name() == rule && r.is_iteration())
 }
 
 fn step_rule(name: &str) -> &'static str {

@@ -52,7 +52,8 @@ function heading() {
     ...devices,
     ` · ${stepsOf(s)}`,
     isCapture ? " (none marked: the whole capture counts as one)" : "",
-    ` · ${plural(s.events, "event")}, ${bytes(s.json_bytes)} of JSON · ${ns(s.length_ns)} recorded`);
+    ` · ${plural(s.events, "event")}, ${bytes(s.json_bytes)} of JSON · ${ns(s.length_ns)} recorded`,
+    s.energy ? ` · energy: ${s.energy}` : "");
   if (s.missing) {
     byId("set").append(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
   }
