@@ -278,6 +278,8 @@ pub struct About {
     /// Whether its observations hold where steps are iterations of an inference engine. There kernels are
     /// replayed from graphs, and iterations of different phases and batches differ by design.
     pub observes_serving: bool,
+    /// Whether it tells what runs beside what, so that it says where a recorder does not record that.
+    pub tells_overlap: bool,
     /// Whether `--steps` changes the result.
     pub takes_steps: bool,
     /// Which options that compare ranks change the result, besides `--clock`, which does so in all that join
@@ -311,6 +313,7 @@ impl About {
         definitions: None,
         needs_known_events: true,
         observes_serving: true,
+        tells_overlap: false,
         takes_steps: true,
         takes: &[],
         needs: &[],

@@ -51,6 +51,7 @@ impl Analysis for Breakdown {
             explain: include_str!("page.md"),
             tables: &[Breakdowns::SPEC],
             needs: &[Capability::DeviceTime, Capability::Idle, Capability::Steps],
+            tells_overlap: true,
             ..About::DEFAULT
         }
     }

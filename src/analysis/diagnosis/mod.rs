@@ -120,6 +120,7 @@ impl Analysis for DiagnosisOf {
             joins_ranks: true,
             replays: true,
             needs: &[Capability::DeviceTime, Capability::Idle],
+            tells_overlap: true,
             ..About::DEFAULT
         }
     }

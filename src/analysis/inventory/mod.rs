@@ -1,6 +1,7 @@
 //! The tables that every run writes, whatever its analyses: ranks, how they were recorded, health, edges of
 //! the recordings, kernels, host events by name. (Steps are an analysis.)
 
+pub mod cut_ends;
 pub mod edge_notes;
 pub mod host_by_name;
 mod kernels;
@@ -323,7 +324,8 @@ pub fn push_health(
     }
 }
 
-pub(crate) fn push_counter(
+/// Adds a counter.
+pub fn push_counter(
     table: &mut HealthTable,
     rank: Option<u32>,
     file: &str,

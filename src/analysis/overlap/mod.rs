@@ -61,6 +61,7 @@ impl Analysis for Overlap {
             explain: include_str!("page.md"),
             tables: &[Overlaps::SPEC, OverlapKernels::SPEC],
             needs: &[Capability::DeviceTime],
+            tells_overlap: true,
             ..About::DEFAULT
         }
     }

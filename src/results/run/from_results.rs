@@ -7,7 +7,7 @@
 use crate::results::constant::constant;
 use crate::results::{Results, ResultsError, columns};
 use crate::run::Outcome;
-use crate::run::reduce::leave_out_for_serving;
+use crate::run::reduce::{leave_out_for_serving, note_cut_ends};
 use crate::run::withhold::withhold;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -16,16 +16,22 @@ use arrow_select::concat::concat_batches;
 use hta_analysis::api::{Analysis, Options, Partial};
 use hta_analysis::inventory::record_edges::RecordEdgeTable;
 use hta_analysis::inventory::without_rows::WithoutRows;
-use hta_analysis::inventory::{KernelRules, Ranks};
+use hta_analysis::inventory::{HealthTable, KernelRules, Ranks, push_counter};
 use hta_analysis::job::Job;
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::facts::Recordings;
-use hta_base::health::Health;
+use hta_base::health::{Counter, Health};
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use std::collections::BTreeMap;
 
 columns! {
     Rank of Ranks { rank }
+}
+
+columns! {
+    Counted of HealthTable {
+        rank: Option<u32>, file: Text, counter: Text, count: u64,
+    }
 }
 
 columns! {
@@ -64,6 +70,7 @@ pub fn from_results(
     for spec in [Ranks::SPEC, Recordings::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC] {
         divide(results, spec, &mut inventory)?;
     }
+    divide_cut_ends(results, &mut inventory)?;
     let inventory: Vec<Partial> = inventory.into_values().collect();
     let recordings = inventory.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
     let nobody = Job::nobody(options.across.clock);
@@ -87,6 +94,7 @@ pub fn from_results(
         outputs.push((*analysis, output));
     }
     leave_out_for_serving(&inventory, &mut outputs);
+    note_cut_ends(&inventory, &mut outputs);
     Ok(Outcome {
         inventory,
         outputs,
@@ -97,6 +105,19 @@ pub fn from_results(
         clocks: Vec::new(),
         recording: Recording::of_job(&nobody),
     })
+}
+
+/// Gives the ranks whose recorder cuts the ends of activities their row of health. No text needs the others.
+fn divide_cut_ends(results: &Results, partials: &mut BTreeMap<u32, Partial>) -> Result<(), ResultsError> {
+    results.read::<Counted>(|r| {
+        let of_rank = r.rank.and_then(|rank| partials.get_mut(&rank));
+        if let Some(partial) = of_rank.filter(|_| r.counter == Counter::StreamEndsCut.spec().name) {
+            let mut table = HealthTable::default();
+            push_counter(&mut table, r.rank, r.file, Counter::StreamEndsCut, r.count, None, "");
+            partial.tables.push(table.finish());
+        }
+    })?;
+    Ok(())
 }
 
 /// Gives each rank its rows of a table. A table without ranks was made when all were known, and will be

@@ -79,6 +79,7 @@ pub fn reduce(
         first.tables.extend([recording.table(), without_rows::table(reasons)]);
     }
     leave_out_for_serving(&inventory, &mut outputs);
+    note_cut_ends(&inventory, &mut outputs);
     complete_verdict(&mut outputs);
     Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })
 }
@@ -253,6 +254,12 @@ fn complete_verdict(outputs: &mut [AnalysisAnswer]) {
     if verdict.operators.is_empty() && !verdict.mix.is_empty() {
         verdict.operators = operators;
     }
+}
+
+/// Says beside what is told of overlap where it is not recorded.
+pub(crate) fn note_cut_ends(inventory: &[Partial], outputs: &mut [AnalysisAnswer]) {
+    let telling = outputs.iter_mut().filter(|(analysis, _)| analysis.about().tells_overlap);
+    inventory::cut_ends::add_note(inventory, telling.map(|(_, output)| output));
 }
 
 /// Leaves out observations that do not hold where ranks serve requests.

@@ -2,6 +2,7 @@
 //! that hold several runs.
 
 use crate::robustness::recorders::hta;
+use crate::run::{answer, options};
 use hta::read::discover::discover;
 use hta::read::error::ReadError;
 use hta::read::input::Input;
@@ -436,6 +437,35 @@ fn beside_json_of_the_same_name_the_json_is_read() {
     let run = hta(&["inputs"], &[folder.path()]);
     let said = String::from_utf8_lossy(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("1 name") && said.contains("2 ranks") && !said.contains("beside"), "{said}");
+}
+
+/// ```text
+///   stream 7    gemm [20........60)          one rank
+///   stream 20          all_reduce [40....80)
+/// ```
+#[test]
+fn beside_numbers_on_overlap_stands_what_a_pftrace_does_not_record() {
+    let name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1000);
+    main.annotation("ProfilerStep#0", us(0)..us(100));
+    main.launch(us(10)..us(12)).kernel("gemm<float>(float*)", 7, us(20)..us(60));
+    main.launch(us(14)..us(16)).kernel(name, 20, us(40)..us(80));
+    let said = |bytes: &[u8], file: &str| -> Vec<usize> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join(file);
+        write(&path, bytes);
+        let answer = answer(&[path], &options());
+        // What one stream runs beside another is known all the same.
+        let overlap = answer.rows_where("overlap", |r| r.text("scope") == "span");
+        assert_eq!(overlap[0].int("overlap_ns"), us(20), "{file}");
+        let is_it = |note: &&String| note.starts_with("overlap inside a stream is not recorded");
+        let of = |stem| answer.notes(stem).iter().filter(is_it).count();
+        ["overlap", "breakdown", "diagnosis", "idle"].map(of).to_vec()
+    };
+    assert_eq!(said(&perfetto_file(&t.to_packets()), "rank_0.pftrace"), [1, 1, 1, 0]);
+    assert_eq!(said(&perfetto_file(&t.to_converted_packets()), "rank_0.pftrace"), [0; 4]);
+    assert_eq!(said(&t.to_bytes(&Format::default()), "rank_0.json"), [0; 4]);
 }
 
 #[test]
