@@ -6,7 +6,8 @@ A job trains with 4 to 8 data parallel ranks. Its GEMMs take longer by as much a
 norms are bound by memory and do not, and its gradients are reduced when the last rank has them. Samples of power,
 temperature and clocks are recorded beside it at a period, with noise. Planted are 3 to 20 % lower clocks of one rank
 from a step on, or of all ranks from a moment on, at a plateau of the power or at a high temperature; 48 jobs, of which
-16 have nothing. Of 48 controls each has something that looks like lower clocks and is not, or cannot be told.
+16 have nothing; `--slow-ranks` plants lower clocks of several ranks from the start, also of half of them or of most,
+and at several levels. Of 48 controls each has something that looks like lower clocks and is not, or cannot be told.
 
 Right is a cause `throttled` with exactly the planted ranks and the planted reason in its evidence; in controls, and in
 jobs without a plant, none. The energy of busy and of idle time must add up to that of the capture, and that of all

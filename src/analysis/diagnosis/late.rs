@@ -5,12 +5,12 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::late_clocks;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
-use crate::job::replay::ReplayedJob;
 use crate::stragglers::{
     Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, because, cannot_tell, judged,
     main_cause, place, reasons, when,
@@ -33,7 +33,7 @@ pub(crate) struct LateRank {
     pub(crate) gain: Ns,
     pub(crate) p_value: Option<f64>,
     pub(crate) words: CauseWords,
-    /// Whether it is not known if the rank works more or works slower.
+    /// Whether it is not known if the rank works more or works slower, or if devices are alike.
     pub(crate) is_open: bool,
     /// In the user's code; empty if it is not recorded.
     pub(crate) place: String,
@@ -60,6 +60,10 @@ pub(crate) struct LateWords {
     /// What is seen beside that.
     pub(crate) beside: String,
     pub(crate) action: String,
+    /// Whether most ranks are late.
+    pub(crate) are_most: bool,
+    /// Whether it holds only if something is so that is not recorded.
+    pub(crate) is_open: bool,
     /// Before what the delays show.
     pub(crate) evidence: Vec<Evidence>,
 }
@@ -89,6 +93,12 @@ impl LateRanks {
             }
         }
         self.stragglers.push(late);
+    }
+
+    /// Whether a part is one of the ranks that are told.
+    fn names(&self, job: &Job, part: u32) -> bool {
+        let rank = job.parts.get(part as usize).map(|p| p.rank);
+        rank.is_some_and(|rank| self.stragglers.iter().any(|s| s.ranks.contains(&rank)))
     }
 
     /// Whether a part is late in a step (without a step: in any) because its experts get more tokens.
@@ -122,6 +132,7 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     let has_uneven_experts = ExpertImbalance::of(job).is_some();
     let is_by_tokens =
         |s: &Straggler| has_uneven_experts && main_cause(s, why) == Some(DelayCause::MoreTokens);
+    let is_judged = |part| judged.stragglers.iter().any(|s| s.gain > 0 && s.parts.contains(&part));
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
         if is_by_tokens(s) {
             let late = s.steps.iter().flat_map(|(key, parts)| parts.iter().map(move |part| (*part, *key)));
@@ -135,43 +146,27 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
             out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, s, (judged, why, clocks))));
             continue;
         }
-        out.push(late_rank(job, out.stragglers.len(), s, (judged, why, clocks)), s);
+        let late = late_rank(job, out.stragglers.len(), s, (judged, why, clocks));
+        let wider = (late.kind == CauseKind::Throttled).then(|| {
+            let is_named = |part| out.names(job, part) || is_judged(part);
+            late_clocks::with_unnamed(job, clocks, s, is_named, judged)
+        });
+        let wider = wider.flatten().and_then(|s| {
+            let late = late_rank(job, out.stragglers.len(), &s, (judged, why, clocks));
+            (late.kind == CauseKind::Throttled).then_some((late, s))
+        });
+        match wider {
+            Some((late, s)) => out.push(late, &s),
+            None => out.push(late, s),
+        }
     }
-    if let Some(s) = slower(job, clocks, &out, judged) {
+    for s in late_clocks::unnamed(job, clocks, |part| out.names(job, part), judged) {
         let late = late_rank(job, out.stragglers.len(), &s, (judged, why, clocks));
         if late.kind == CauseKind::Throttled {
             out.push(late, &s);
         }
     }
     out
-}
-
-/// The ranks with a lower clock that no test of lateness names, because they lose less than such a test can
-/// tell from chance: here the clocks tell it.
-fn slower(job: &Job, clocks: &JobClocks, found: &LateRanks, judged: &Judgement) -> Option<Straggler> {
-    let is_named =
-        |part: u32| found.stragglers.iter().any(|s| s.ranks.contains(&job.parts[part as usize].rank));
-    let mut steps: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
-    for s in clocks.slower.iter().filter(|s| !is_named(s.place.0)) {
-        for key in s.steps.iter().filter(|key| judged.length.keys.contains(key)) {
-            steps.entry(*key).or_default().push(s.place.0);
-        }
-    }
-    let parts: BTreeSet<u32> = steps.values().flatten().copied().collect();
-    let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable())?;
-    let is_slower = |part: u32, step: Option<StepKey>| {
-        step.is_some_and(|k| steps.get(&k).is_some_and(|s| s.contains(&part)))
-    };
-    let gain = replayed.gain_of(is_slower, &judged.length.keys);
-    (gain > 0).then(|| Straggler {
-        pattern: if parts.len() == 1 { Pattern::Persistent } else { Pattern::Together },
-        parts: parts.into_iter().collect(),
-        steps: steps.into_iter().collect(),
-        gain,
-        excess: 0,
-        behind: Vec::new(),
-        evidence: NoChance::LowerClock,
-    })
 }
 
 fn late_rank(
@@ -205,8 +200,10 @@ fn late_rank(
     let facts = LateFacts { job, straggler: s, main, ranks: &ranks, clocks };
     let found = CauseKind::all_late().rev().find_map(|(kind, rule)| Some((kind, (rule.words)(&facts)?)));
     let (kind, words) = found.unwrap_or((CauseKind::NotExplained, LateWords::default()));
+    // What differs from the typical rank does not say why most ranks are late.
+    let (causes, main) = if words.are_most { (Vec::new(), None) } else { (causes, main) };
     sentence.push_str(&words.detail);
-    let is_known = total > 0 && s.pattern != Pattern::Rotating;
+    let is_known = total > 0 && !words.are_most && s.pattern != Pattern::Rotating;
     let why = is_known.then(|| because(job, s, &causes, total)).flatten();
     let mut why = why.map_or(String::new(), |why| capital(&why));
     if let ([part], Some(DelayCause::SlowKernel | DelayCause::SlowDevice)) = (&s.parts[..], main)
@@ -235,7 +232,7 @@ fn late_rank(
         index,
         kind,
         host_kinds: host_kinds(main),
-        is_open: main == Some(DelayCause::ExpertTime),
+        is_open: main == Some(DelayCause::ExpertTime) || words.is_open,
         key,
         words: CauseWords::new(sentence, why, words.action),
         place: if is_known { place(job, s, &causes) } else { String::new() },

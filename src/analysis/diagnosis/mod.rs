@@ -30,6 +30,7 @@ mod kernel_facts;
 mod kernel_mix;
 mod kernel_repairs;
 mod late;
+mod late_clocks;
 mod lost;
 mod lost_causes;
 mod lost_words;

@@ -20,6 +20,7 @@ pub(crate) mod machine;
 pub mod marked_inputs;
 pub(crate) mod memory_places;
 pub mod modules;
+pub(crate) mod nameless_devices;
 pub mod operator_work;
 pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;

@@ -11,9 +11,9 @@ use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::RankMachine;
+use crate::facts::nameless_devices::is_pftrace_of_torch;
 use crate::facts::operator_work::OperatorWorks;
 use crate::facts::windows::ByLaunchStep;
-use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
@@ -25,7 +25,6 @@ use hta_trace::flops::peaks::Units;
 use hta_trace::flops::roofline::Load;
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
-use hta_trace::meta::Recorder;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,8 +159,7 @@ const NAMELESS: &str = "a .pftrace of torch carries no properties of devices, so
 /// The row of a rank whose file is torch's own `.pftrace`.
 pub(crate) fn nameless(trace: &RankTrace) -> Batch {
     let mut table = NamelessDevices::default();
-    let is_pftrace = trace.meta.recorder == Recorder::Cuspy && trace.health.count(Counter::StreamEndsCut) > 0;
-    if is_pftrace && trace.devices.iter().all(|work| trace.device_properties(work.device).is_none()) {
+    if is_pftrace_of_torch(trace) {
         table.push(NamelessDeviceRow { rank: trace.rank });
     }
     table.finish()

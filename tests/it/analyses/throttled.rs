@@ -6,7 +6,7 @@
 //! ```
 
 use crate::run::{Answer, Record, answer, options};
-use hta_testkit::{Call, Collective, Format, TraceBuilder, us};
+use hta_testkit::{Call, Collective, Format, TraceBuilder, perfetto_file, us};
 
 const WORLD: u32 = 4;
 const STEPS: usize = 8;
@@ -28,6 +28,9 @@ struct Job {
     /// Adds rows of PM sampling at a time.
     metrics: fn(&mut TraceBuilder, i64),
     most_samples: usize,
+    /// As torch's own .pftrace, which has no names of devices.
+    is_pftrace: bool,
+    memory_clock: Option<fn(u32) -> f64>,
 }
 
 impl Default for Job {
@@ -43,6 +46,8 @@ impl Default for Job {
             idle: 100,
             metrics: |_, _| {},
             most_samples: usize::MAX,
+            is_pftrace: false,
+            memory_clock: None,
         }
     }
 }
@@ -88,8 +93,12 @@ impl Job {
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let paths = traces.iter().enumerate().map(|(rank, t)| {
-            let path = folder.path().join(format!("rank_{rank}.json"));
-            std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
+            let (bytes, ending) = match self.is_pftrace {
+                true => (perfetto_file(&t.to_packets()), "pftrace"),
+                false => (t.to_bytes(&Format::default()), "json"),
+            };
+            let path = folder.path().join(format!("rank_{rank}.{ending}"));
+            std::fs::write(&path, bytes).expect("a temporary file can be written");
             path
         });
         answer(&paths.collect::<Vec<_>>(), &options())
@@ -114,6 +123,9 @@ impl Job {
                 if let Some(value) = value {
                     t.hardware_counter(name, us(at), value(rank, step));
                 }
+            }
+            if let Some(clock) = self.memory_clock {
+                t.hardware_counter("Memory Clock (MHz)", us(at), clock(rank));
             }
             (self.metrics)(t, us(at));
         }
@@ -346,6 +358,74 @@ fn clocks_of_different_models_are_not_compared() {
         ..Job::default()
     };
     assert!(job.told().is_empty());
+}
+
+/// Ranks, sentence and certainty of what is told, where kernels follow the clock.
+fn told_of(clock: fn(u32, usize) -> f64, longer: fn(u32, usize) -> f64) -> Vec<[String; 3]> {
+    shown(&Job { clock, longer, ..Job::default() }.told())
+}
+
+fn shown(found: &[Record]) -> Vec<[String; 3]> {
+    found.iter().map(|r| ["ranks", "sentence", "certainty"].map(|c| r.text(c).to_string())).collect()
+}
+
+#[test]
+fn half_of_the_ranks_are_below_the_other_half_from_the_start() {
+    fn low(rank: u32, _: usize) -> f64 {
+        if rank % 2 == 1 { 1_410.0 } else { 1_980.0 }
+    }
+    let words = "Ranks 1, 3 run at 1,410 MHz, the others at 1,980: their kernels are 1.40 x longer";
+    assert_eq!(told_of(low, |rank, step| 1_980.0 / low(rank, step)), [["1,3", words, "likely"]]);
+}
+
+#[test]
+fn most_ranks_are_below_a_few_from_the_start() {
+    fn low(rank: u32, _: usize) -> f64 {
+        if rank < 3 { 1_410.0 } else { 1_980.0 }
+    }
+    let job = Job { clock: low, longer: |rank, step| 1_980.0 / low(rank, step), ..Job::default() };
+    let found = job.told();
+    let words = "Ranks 0-2 run at 1,410 MHz, rank 3 at 1,980: their kernels are 1.40 x longer";
+    assert_eq!(shown(&found), [["0,1,2", words, "likely"]]);
+    assert_eq!(found[0].text("detail"), "They are late together in all 8 steps");
+    // Ten products of 404 us more in each step, for which the one waits.
+    assert_eq!(found[0].int("recoverable_ns"), us(8 * 4_040));
+    // A rank that is a little faster than most makes none of these slow.
+    fn faster(rank: u32, _: usize) -> f64 {
+        if rank < 3 { 1_920.0 } else { 1_980.0 }
+    }
+    assert!(told_of(faster, |rank, step| 1_980.0 / faster(rank, step)).is_empty());
+    // Nor does one that computes less.
+    assert!(told_of(low, |rank, _| if rank < 3 { 1.0 } else { 0.5 }).is_empty());
+}
+
+#[test]
+fn ranks_of_several_lower_clocks_are_told_together() {
+    fn low(rank: u32, _: usize) -> f64 {
+        [1_410.0, 1_700.0, 1_980.0, 1_980.0][rank as usize]
+    }
+    // 1,404 us and 1,165 us for 1,000.
+    let words = "Rank 0 runs at 1,410 MHz, rank 1 at 1,700, the others at 1,980: their kernels are 1.40 and 1.17 x longer";
+    let found = Job { clock: low, longer: |rank, step| 1_980.0 / low(rank, step), ..Job::default() }.told();
+    assert_eq!(shown(&found), [["0,1", words, "likely"]]);
+    // Without the first the second would still be late.
+    assert_eq!(found[0].int("recoverable_ns"), us(8 * 4_040));
+}
+
+#[test]
+fn devices_without_names_are_compared_if_their_memory_may_be_of_one_model() {
+    let job = |memory_clock| {
+        let of = Job { clock: one_low, longer: longer_of_one, is_pftrace: true, ..Job::default() };
+        Job { memory_clock, ..of }
+    };
+    let words = "Rank 3 runs at 1,410 MHz, the others at 1,980: its kernels are 1.40 x longer, by the clock if the \
+                 devices are of one model";
+    for memory in [None, Some((|_| 2_619.0) as fn(u32) -> f64)] {
+        assert_eq!(shown(&job(memory).told()), [["3", words, "at most"]]);
+    }
+    // Memories of two clocks are of two models.
+    let two = job(Some(|rank| if rank == 3 { 1_593.0 } else { 2_619.0 }));
+    assert!(two.told().is_empty());
 }
 
 #[test]

@@ -5,7 +5,10 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
-use crate::diagnosis::clocks::{DeviceFall, SeenBeside, SlowerClock, StepClock, megahertz, performance};
+use crate::diagnosis::clocks::{
+    DeviceFall, SeenBeside, SlowerClock, SlowerWords, StepClock, do_most_fall, is_shown_by, megahertz,
+    performance,
+};
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
@@ -24,9 +27,9 @@ use std::collections::BTreeSet;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "throttled",
     certainty: CauseCertainty::Likely,
-    evidence: "the SM clock of a rank is 2.5 % below that of ranks with the same device, in 3 steps and \
-               more, and most of what its kernels take longer is by that; or the clocks of most devices \
-               fall: 5 % below the highest for 10 % of the busy time, or steadily by 2.5 % where kernels \
+    evidence: "the SM clock of ranks is 2.5 % below that of the fastest ranks with the same device (5 % if \
+               these are fewer than half), in 3 steps and more, and most of what their kernels take longer \
+               is by that; or the clocks of most devices fall: 5 % below the highest for 10 % of the busy time, or steadily by 2.5 % where kernels \
                take longer by that. Not while metrics are sampled, which holds the clocks",
     command: "counters",
     owns: "S, own excess; or compute at a low clock",
@@ -45,11 +48,13 @@ const SAME_STEPS_PCT: usize = 50;
 
 fn words(late: &LateFacts) -> Option<LateWords> {
     use DelayCause::{SlowDevice, SlowKernel};
-    if !matches!(late.main, None | Some(SlowDevice | SlowKernel)) {
-        return None;
-    }
     let slower: Vec<&SlowerClock> =
         late.straggler.parts.iter().map(|part| late.clocks.slower_part(*part)).collect::<Option<_>>()?;
+    // Where most ranks are slower, they are the typical ones, so that no difference to these says why.
+    let are_most = slower.iter().any(|s| s.are_most);
+    if !are_most && !matches!(late.main, None | Some(SlowDevice | SlowKernel)) {
+        return None;
+    }
     let first = *slower.first()?;
     let steps: Vec<(StepKey, u32)> = late
         .straggler
@@ -62,30 +67,27 @@ fn words(late: &LateFacts) -> Option<LateWords> {
     if steps.iter().filter(is_slower).count() * 100 < steps.len() * SAME_STEPS_PCT {
         return None;
     }
-    let middle = |of: &dyn Fn(&SlowerClock) -> i64| {
-        median(&mut slower.iter().map(|s| of(s)).collect::<Vec<i64>>()).unwrap_or(0)
-    };
-    let (own, others) = (middle(&|s| s.own), middle(&|s| s.others));
-    let who = late.job.words.named(late.ranks);
-    let (run, kernels) =
-        if late.ranks.len() == 1 { ("runs", "its kernels are") } else { ("run", "their kernels are") };
-    let clocks = format!("at {} MHz, the others at {}", megahertz(own), megahertz(others));
+    let words = SlowerWords::new(late.job, &slower, &late.job.words.named(late.ranks));
     let seen = first.seen.filter(|_| slower.iter().all(|s| s.seen.is_some()));
+    let SlowerWords { clocks, longer } = words;
+    let only_if = match late.clocks.recorded.is_model_assumed {
+        true => ", by the clock if the devices are of one model",
+        false => "",
+    };
     Some(LateWords {
-        instead: format!("{} {run} {clocks}: {kernels} {:.2} x longer", capital(&who), first.longer),
+        instead: format!("{}: {longer}{only_if}", capital(&clocks)),
+        are_most,
+        is_open: late.clocks.recorded.is_model_assumed,
         beside: seen.map_or(String::new(), |seen| seen.words()),
         action: performance(
             seen,
             slower.iter().all(|s| s.is_state_recorded),
             &late.job.words.plain(late.ranks),
         ),
-        evidence: evidence(late.ranks, format!("{run} {clocks}"), seen, energy_of_slower(late, &slower)),
+        evidence: evidence(late.ranks, clocks, seen, energy_of_slower(late, &slower)),
         ..LateWords::default()
     })
 }
-
-/// Share of the devices whose clocks fall of which kernels must show it, percent.
-const SHOWN_PCT: usize = 75;
 
 /// The clocks of all devices of a job fall, or of most, so that none is slower than the middle of the others.
 struct AllFalls<'a> {
@@ -127,15 +129,14 @@ impl<'a> AllFalls<'a> {
         let places: BTreeSet<PartDevice> = context.account.cells().map(|(_, place, _)| place).collect();
         let fall = |place: &PartDevice| Some((*place, context.clocks.recorded.falls.get(place)?));
         let falls: Vec<(PartDevice, &DeviceFall)> = places.iter().filter_map(fall).collect();
-        let told = falls.iter().filter(|(_, fall)| fall.is_told()).count();
-        if told == 0 || falls.len() * 2 <= places.len() || told * 100 < falls.len() * SHOWN_PCT {
+        if !do_most_fall(falls.iter().map(|(_, fall)| *fall), places.len()) {
             return None;
         }
         let seen: Vec<SeenBeside> = falls.iter().filter_map(|(_, fall)| fall.seen()).collect();
         let first = seen.first().copied();
         let is_alike = |s: &&SeenBeside| first.is_some_and(|first| first.counter() == s.counter());
         let alike = seen.iter().filter(is_alike).count();
-        let is_shown = falls.iter().filter(|(_, f)| f.is_shown()).count() * 100 >= falls.len() * SHOWN_PCT;
+        let is_shown = is_shown_by(falls.iter().filter(|(_, f)| f.is_shown()).count(), falls.len());
         let is_all = falls.len() == places.len();
         Some(Self { context, is_all, seen: first.filter(|_| alike * 2 > falls.len()), falls, is_shown })
     }

@@ -1,7 +1,7 @@
 //! The clocks of all devices of a job, and those that are slower than others.
 
 use crate::api::Partial;
-use crate::diagnosis::clocks::recorded::RecordedClocks;
+use crate::diagnosis::clocks::recorded::{RecordedClocks, do_most_fall};
 use crate::diagnosis::clocks::slower::{self, SlowerClock};
 use crate::job::Job;
 
@@ -14,7 +14,12 @@ pub(crate) struct JobClocks {
 impl JobClocks {
     pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let recorded = RecordedClocks::new(job, partials);
-        let slower = slower::find(job, &recorded);
+        let mut slower = slower::find(job, &recorded);
+        // Where the clocks of most fall, that is told of all together.
+        let places = job.parts.iter().flat_map(|p| &p.lanes).filter(|l| l.device.is_some()).count();
+        if do_most_fall(recorded.falls.values(), places) {
+            slower.retain(|s| !s.are_most);
+        }
         Self { recorded, slower }
     }
 

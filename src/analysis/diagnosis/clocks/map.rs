@@ -9,6 +9,7 @@ use crate::diagnosis::clocks::kernel_lengths::{KernelLengths, KernelsSay};
 use crate::diagnosis::clocks::reason::{HOT_WITHIN, PLATEAU_PCT, StateTimes};
 use crate::diagnosis::clocks::tables::{DeviceClockRow, DeviceClocks, StepClockRow, StepClocks};
 use crate::diagnosis::compute::ComputeKernel;
+use crate::facts::nameless_devices::is_pftrace_of_torch;
 use hta_base::units::Span;
 use hta_trace::device::DeviceWork;
 use hta_trace::hardware_counters::{HardwareCounter, RecordedCounters};
@@ -103,6 +104,10 @@ pub(crate) fn push(
         rank: trace.rank,
         device: work.device,
         model: trace.device_properties(work.device).map(|d| d.name.as_str()).filter(|name| !name.is_empty()),
+        is_nameless: is_pftrace_of_torch(trace),
+        memory_clock: counters
+            .of(device, HardwareCounter::MemoryClock)
+            .and_then(|c| median_by_time(&held_while(c, busy))),
         top_power: state.top_power,
         top_temperature: state.top_temperature,
         busy_ns: busy.len(),

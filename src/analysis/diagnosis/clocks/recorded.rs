@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
 use hta_base::units::fmt_joules;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the clock of a device falls.
 #[derive(Debug, Clone)]
@@ -77,14 +77,37 @@ impl StepClock {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedClocks {
     pub(super) models: BTreeMap<PartDevice, String>,
+    /// Whether no file names its devices, so that those are taken for one model whose memory has one clock.
+    pub(crate) is_model_assumed: bool,
     /// Devices whose clock falls.
     pub(crate) falls: BTreeMap<PartDevice, DeviceFall>,
     /// By device and step; without steps the recorded span.
     pub(crate) steps: BTreeMap<PartDevice, BTreeMap<Option<StepKey>, StepClock>>,
 }
 
+/// Share of the devices whose clocks fall of which kernels must show it, percent.
+const SHOWN_PCT: usize = 75;
+
+/// Whether most of a share of devices is one of which it may be said: [`SHOWN_PCT`].
+pub(crate) fn is_shown_by(shown: usize, all: usize) -> bool {
+    shown > 0 && shown * 100 >= all * SHOWN_PCT
+}
+
+/// Whether the clocks of most of so many devices fall, as the kernels of most of these say, given those whose
+/// clocks fall.
+pub(crate) fn do_most_fall<'a>(falls: impl Iterator<Item = &'a DeviceFall> + Clone, places: usize) -> bool {
+    let told = falls.clone().filter(|fall| fall.is_told()).count();
+    let all = falls.count();
+    all * 2 > places && is_shown_by(told, all)
+}
+
 impl RecordedClocks {
-    /// The middle energy of a step over devices and steps, in words; `None` if none is known.
+    /// The name of a device.
+    pub(crate) fn model(&self, place: PartDevice) -> Option<&str> {
+        self.models.get(&place).map(String::as_str)
+    }
+
+    /// The median energy of a step over devices and steps, in words; `None` if none is known.
     pub(crate) fn step_energy(
         &self,
         places: impl IntoIterator<Item = PartDevice>,
@@ -98,12 +121,16 @@ impl RecordedClocks {
     pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let parts: HashMap<u32, u32> = (0u32..).zip(&job.parts).map(|(i, p)| (p.rank, i)).collect();
         let mut out = Self::default();
+        let mut nameless: BTreeMap<PartDevice, String> = BTreeMap::new();
         let mut tops: BTreeMap<PartDevice, [Option<i64>; 2]> = BTreeMap::new();
         for row in rows::<DeviceClocks>(partials) {
             let Some(part) = parts.get(&row.rank) else { continue };
             let place = (*part, row.device);
             let top = [row.top_power, row.top_temperature];
             tops.insert(place, top);
+            if row.is_nameless {
+                nameless.insert(place, row.memory_clock.map_or(String::new(), |clock| clock.to_string()));
+            }
             out.models.extend(row.model.map(|model| (place, model.to_string())));
             let Some((high, low)) = row.high_clock.zip(row.low_clock).filter(|_| row.low_ns > 0) else {
                 continue;
@@ -132,6 +159,11 @@ impl RecordedClocks {
                 state,
             };
             out.falls.insert(place, fall);
+        }
+        // All files of the job are of this kind. Files of two recorders may be of two clusters.
+        let of_parts: BTreeSet<u32> = nameless.keys().map(|(part, _)| *part).collect();
+        if out.models.is_empty() && of_parts.len() == job.parts.len() {
+            (out.models, out.is_model_assumed) = (nameless, true);
         }
         for row in rows::<StepClocks>(partials) {
             let Some(part) = parts.get(&row.rank) else { continue };

@@ -9,6 +9,8 @@ table! {
     pub(crate) struct DeviceClocks, DeviceClockRow = "device_clocks" by "rank, device" {
         rank; device;
         model: Option<Text>, "", "name of the device";
+        is_nameless: bool, "", "the file is torch's own .pftrace, which names no device";
+        memory_clock: Option<i64>, "", "median clock of the memory while the device works";
         top_power: Option<i64>, "", "what 99 % of the busy time do not exceed";
         top_temperature: Option<i64>, "", "the highest";
         busy_ns: i64, "ns", "time in which the device works";
