@@ -142,5 +142,5 @@ fn a_rank_whose_file_is_cut_is_left_out_with_that_reason() {
     }
     let said = words(&hta(&["breakdown"], &[folder.path()]).stdout);
     assert!(said.contains("nothing is said about rank 1: the file of rank 1 is cut: "), "{said}");
-    assert!(!said.contains("not recorded"), "{said}");
+    assert!(!said.contains("device was not recorded"), "{said}");
 }
