@@ -3,12 +3,12 @@
 use crate::coordinates::{folder_names, ranks_from_names};
 use crate::error::SetError;
 use crate::files::{Fault, Location};
-use crate::input::{Input, PartKey, ProcessPart, base_name, is_packets_name};
+use crate::input::{FileHead, Input, PartKey, ProcessPart, base_name, is_packets_name};
 use crate::kineto::merged::rows;
 use crate::load::{is_dump_file, parts, peek};
 use crate::roles::{RolePattern, role_of, set_roles};
 use crate::sqlite::is_recorders_database;
-use hta_trace::meta::RankSource;
+use hta_trace::meta::{RankSource, Recorder};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -195,18 +195,28 @@ fn leave_out_twins(mut inputs: Vec<Input>) -> Vec<Input> {
     inputs
 }
 
-/// Leaves out the Perfetto traces of torch whose names give no rank, if they lie beside traces of another
-/// form: their position among files that name a rank says nothing. Among themselves they are processes.
+/// Leaves out the Perfetto traces of torch whose names give no rank, if JSON of torch beside them has ranks:
+/// a position among these says nothing. If no file has a rank, a position is all that there is.
 fn leave_out_without_rank(inputs: &mut [Input]) {
     if !inputs.iter().any(Input::is_own_packets) {
         return;
     }
-    let ranks = assign_ranks(inputs, &vec![None; inputs.len()]);
-    let is_beside = |i: &Input| !i.is_own_packets() && !i.is_dump() && !is_left_out(i) && peek(i).is_ok();
-    if !inputs.iter().any(is_beside) {
+    let is_read = |i: &Input| (!i.is_dump()).then(|| peek(i).ok()).flatten();
+    let heads: Vec<Option<FileHead>> = inputs.iter().map(is_read).collect();
+    let read = || inputs.iter().zip(&heads).filter_map(|(input, head)| Some((input, head.as_ref()?)));
+    let (files, claims): (Vec<Input>, Vec<Option<u32>>) =
+        read().map(|(input, head)| (input.clone(), head.rank)).unzip();
+    let ranks = assign_ranks(&files, &claims);
+    let is_of_torch = |head: &FileHead| head.recorder.family() == Recorder::Kineto.family();
+    let is_ranked = |((input, head), (_, source)): ((&Input, &FileHead), &Assigned)| {
+        !input.is_own_packets() && is_of_torch(head) && *source != RankSource::Position
+    };
+    if !read().zip(&ranks).any(is_ranked) {
         return;
     }
-    for (input, (_, source)) in inputs.iter_mut().zip(ranks) {
+    let sources: Vec<RankSource> = ranks.into_iter().map(|(_, source)| source).collect();
+    let files = inputs.iter_mut().zip(&heads).filter(|(_, head)| head.is_some());
+    for ((input, _), source) in files.zip(sources) {
         if input.is_own_packets() && source == RankSource::Position && role_of(input).is_none() {
             leave_out(input, PartKey::WithoutRank);
         }

@@ -412,10 +412,40 @@ fn beside_json_a_name_must_give_the_rank() {
         assert!(!said.contains("2 capture.pftrace") && run.status.code() == Some(1), "{said}");
     }
     std::fs::rename(folder.path().join("capture.pftrace"), folder.path().join("rank_2.pftrace"))
-        .expect("renamed");
-    let run = hta(&["inputs"], &[folder.path()]);
+        .expect("a file of another name");
+    has_ranks(folder.path(), 3);
+}
+
+/// So many files of a folder are ranks, and no other is a loss.
+fn has_ranks(folder: &Path, ranks: usize) {
+    let run = hta(&["inputs"], &[folder]);
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
-    assert!(said.contains("3 ranks") && run.status.code() == Some(0), "{said}");
+    assert!(said.contains(&format!("{ranks} ranks")) && run.status.code() == Some(0), "{said}");
+}
+
+#[test]
+fn a_name_gives_a_rank_whatever_else_lies_beside() {
+    let packets = perfetto_file(&job().to_packets());
+    // The number at the end is the rank, because the names differ in nothing else.
+    for (other, bytes) in [("run_0.pftrace", &packets[..]), ("config.json", b"{\"steps\": 3}")] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let write = |name: &str, bytes: &[u8]| write(&folder.path().join(name), bytes);
+        write("run_0.json", &job().to_bytes(&Format::default()));
+        write("run_1.pftrace", &packets);
+        write(other, bytes);
+        has_ranks(folder.path(), 2);
+    }
+}
+
+#[test]
+fn where_no_file_has_a_rank_all_are_numbered() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut bare = TraceBuilder::new();
+    let mut main = bare.thread(1000);
+    main.launch(us(25)..us(29)).kernel("gemm<float>(float*)", 7, us(35)..us(50));
+    write(&folder.path().join("before.json"), &bare.to_bytes(&Format::default()));
+    write(&folder.path().join("after.pftrace"), &perfetto_file(&job().to_packets()));
+    has_ranks(folder.path(), 2);
 }
 
 #[test]
