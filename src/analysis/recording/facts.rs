@@ -63,6 +63,9 @@ table! {
             "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); \
              not_recorded (launches, but no activity); counted (the same, and counters were read instead); \
              host_job (operators, but no launches); nothing";
+        names_device: bool, "",
+            "something points to a device, whether or not its work is recorded: properties of a device, a \
+             back end such as NCCL, a call of its runtime, a row of it, or memory on it";
         operator_count: u64, "", "operators";
         compute_ns: i64, "ns", "summed duration of compute kernels";
         main_stream: Option<i64>, "", "stream with at least half of that";
@@ -203,6 +206,8 @@ struct CountedEvents {
     operators: u64,
     data_parallel: u64,
     gloo: u64,
+    /// Whether one is a call of a device runtime or a row of a device.
+    names_device: bool,
 }
 
 impl CountedEvents {
@@ -225,6 +230,7 @@ impl CountedEvents {
             ..Self::default()
         };
         for (row, class) in trace.classes.iter().enumerate() {
+            counted.names_device |= is_of_device(*class);
             match class {
                 Class::Runtime if is_launch.holds(c.name(row)) => {
                     if trace.stream_captures.hold(c, row as u32) {
@@ -241,6 +247,23 @@ impl CountedEvents {
         }
         counted
     }
+}
+
+/// Whether events of a class are of a device, or calls of its runtime.
+fn is_of_device(class: Class) -> bool {
+    let is_beside_work = matches!(class, Class::GpuAnnotation | Class::Sync | Class::CudaEvent);
+    class == Class::Runtime || class.is_gpu() || is_beside_work
+}
+
+/// Back ends of collectives that run on devices only.
+const DEVICE_BACKENDS: [&str; 3] = ["nccl", "xccl", "hccl"];
+
+/// Whether anything but events of a device points to one.
+fn is_device_named(trace: &RankTrace) -> bool {
+    let backend = trace.meta.backend.as_deref();
+    !trace.meta.devices.is_empty()
+        || backend.is_some_and(|name| DEVICE_BACKENDS.contains(&name))
+        || trace.columns.memory.iter().any(|m| m.device_type != 0)
 }
 
 /// Time of compute on each stream with activities.
@@ -294,6 +317,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),
         device_state: state.name(),
+        names_device: events.names_device || is_device_named(trace),
         operator_count: events.operators,
         compute_ns: compute,
         main_stream: streams

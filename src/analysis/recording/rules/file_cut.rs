@@ -1,8 +1,9 @@
 //! The file of a rank ends in the middle of its events: it was cut when it was copied, or is still being
 //! written. Events of any kind may be missing behind the cut, so that what is told about the rank is a bound.
-//! Where neither a launch nor a GPU activity stands before the cut, it is not known whether the rank works on
-//! a device, and nothing is told about it. Other rules that find something missing in such a file say that it
-//! is cut.
+//! Nothing is told about a rank where no work stands before the cut: no operator at all, or neither a launch
+//! nor a GPU activity although something points to a device (its properties, its back end, a call of its
+//! runtime, a row of it, memory on it, or another rank with a device). Other rules that find something missing
+//! in such a file say that it is cut.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -10,15 +11,23 @@ use crate::recording::limit::Limit;
 use crate::recording::rules::{Recorded, cut_rank};
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
-    recorded.ranks.iter().filter(|r| r.is_cut()).flat_map(of_rank).collect()
+    let has_devices = recorded.ranks.iter().any(|r| r.names_device || !r.is_without_work());
+    let cut = recorded.ranks.iter().filter(|r| r.is_cut());
+    cut.flat_map(|r| of_rank(r, has_devices)).collect()
 }
 
-fn of_rank(r: &RecordingRow) -> Vec<Limit> {
+/// `has_devices`: a rank of the job has a device.
+fn of_rank(r: &RecordingRow, has_devices: bool) -> Vec<Limit> {
     use Capability::{DeviceTime, Host, Idle, Launch, Memory, Ranks, Steps, Transfer, Work};
-    match r.is_without_work() {
-        true => limit(r, "neither a launch nor a GPU activity stands before the cut")
+    let missing = match (r.is_without_work(), has_devices, r.operator_count) {
+        (true, true, _) => Some("neither a launch nor a GPU activity stands before the cut"),
+        (true, false, 0) => Some("no operator stands before the cut"),
+        _ => None,
+    };
+    match missing {
+        Some(found) => limit(r, found)
             .withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Transfer, Work], &[Steps, Memory]),
-        false => limit(r, "events may be missing behind the cut").withheld_or_bound(&[], Capability::ALL),
+        None => limit(r, "events may be missing behind the cut").withheld_or_bound(&[], Capability::ALL),
     }
 }
 
@@ -68,6 +77,39 @@ mod tests {
             assert_eq!(limits[0].sentence, said);
             assert!(limits[0].next.starts_with("get the whole file"), "{}", limits[0].next);
         }
+    }
+
+    #[test]
+    fn a_cut_file_of_a_rank_without_a_device_is_a_bound() {
+        let bare = |r: &mut RecordingRow<'static>| {
+            (r.activity_count, r.launch_count, r.device_state, r.vendor) = (0, 0, "host_job", "none");
+            r.names_device = false;
+        };
+        let bare_cut = |r: &mut RecordingRow<'static>| {
+            bare(r);
+            cut(r);
+        };
+        let withheld = |ranks| {
+            let limits = found("file_cut", ranks);
+            assert!(limits.len() == 9 && limits.iter().all(|l| l.rank == Some(1)), "{limits:?}");
+            let lost: Vec<_> = limits.iter().filter(|l| l.grade == Grade::Withheld).collect();
+            lost.first().map(|l| l.sentence.clone())
+        };
+        assert_eq!(withheld(vec![rank(0, bare), rank(1, bare_cut)]), None);
+        // Anything that points to a device, of this rank or of another.
+        let said = "the file of rank 1 is cut: neither a launch nor a GPU activity stands before the cut";
+        let named = rank(1, |r| {
+            bare_cut(r);
+            r.names_device = true;
+        });
+        assert_eq!(withheld(vec![rank(0, bare), named]).as_deref(), Some(said));
+        assert_eq!(withheld(vec![rank(0, |_| {}), rank(1, bare_cut)]).as_deref(), Some(said));
+        let empty = rank(1, |r| {
+            bare_cut(r);
+            (r.operator_count, r.device_state) = (0, "nothing");
+        });
+        let said = "the file of rank 1 is cut: no operator stands before the cut";
+        assert_eq!(withheld(vec![rank(0, bare), empty]).as_deref(), Some(said));
     }
 
     #[test]

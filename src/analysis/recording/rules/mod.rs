@@ -137,6 +137,7 @@ mod testing {
             clock_linked_count: 0,
             device_count: 1,
             device_state: "recorded",
+            names_device: true,
             operator_count: 100,
             compute_ns: 1000,
             main_stream: Some(7),
