@@ -12,7 +12,7 @@ use hta_base::units::{Ns, percent};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::launch::is_launch_call;
-use hta_trace::meta::TimeEra;
+use hta_trace::meta::{Recorder, TimeEra};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
 use hta_trace::strings::StrId;
@@ -64,8 +64,8 @@ table! {
              not_recorded (launches, but no activity); counted (the same, and counters were read instead); \
              host_job (operators, but no launches); nothing";
         names_device: bool, "",
-            "something points to a device, whether or not its work is recorded: properties of a device, a \
-             back end such as NCCL, a call of its runtime, a row of it, or memory on it";
+            "something points to a device, whether or not its work is recorded: properties of a device, \
+             the recorder Cuspy, a back end such as NCCL, a call of its runtime, a row of it, or memory on it";
         operator_count: u64, "", "operators";
         compute_ns: i64, "ns", "summed duration of compute kernels";
         main_stream: Option<i64>, "", "stream with at least half of that";
@@ -261,7 +261,9 @@ const DEVICE_BACKENDS: [&str; 3] = ["nccl", "xccl", "hccl"];
 /// Whether anything but events of a device points to one.
 fn is_device_named(trace: &RankTrace) -> bool {
     let backend = trace.meta.backend.as_deref();
+    // Cuspy is used only where a device is recorded.
     !trace.meta.devices.is_empty()
+        || trace.meta.recorder == Recorder::Cuspy
         || backend.is_some_and(|name| DEVICE_BACKENDS.contains(&name))
         || trace.columns.memory.iter().any(|m| m.device_type != 0)
 }
@@ -274,6 +276,11 @@ fn compute_by_stream(trace: &RankTrace) -> BTreeMap<i64, Ns> {
         *streams.entry(stream).or_default() += if a.work == WorkClass::Compute { a.span.len() } else { 0 };
     }
     streams
+}
+
+/// The stream with at least half of the compute.
+fn main_stream(streams: &BTreeMap<i64, Ns>, compute: Ns) -> Option<i64> {
+    streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream)
 }
 
 fn first_capability(trace: &RankTrace) -> Option<&str> {
@@ -320,10 +327,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         names_device: events.names_device || is_device_named(trace),
         operator_count: events.operators,
         compute_ns: compute,
-        main_stream: streams
-            .iter()
-            .find(|(_, ns)| **ns > 0 && **ns * 2 >= compute)
-            .map(|(stream, _)| *stream),
+        main_stream: main_stream(&streams, compute),
         streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
         overrun_count: trace.overruns.count,
         overrun_ns: trace.overruns.cut,

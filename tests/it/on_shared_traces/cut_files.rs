@@ -1,5 +1,5 @@
-//! The twin by torch's writers, cut: where events are missing behind the cut, the cut is named, not a device that was not
-//! recorded.
+//! The twin by torch's writers, cut: where events are missing behind the cut, the cut is named, not a device
+//! that was not recorded.
 
 use crate::robustness::recorders::hta;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! Files that end in the middle: what is missing stands behind the cut, so the cut is named first, and the advice is to get
-//! the whole file, whatever is missing.
+//! Files that end in the middle: what is missing stands behind the cut, so the cut is named first, and the
+//! advice is to get the whole file, whatever is missing.
 
 use crate::robustness::recorders::hta;
 use flate2::write::GzEncoder;
@@ -143,4 +143,42 @@ fn a_rank_whose_file_is_cut_is_left_out_with_that_reason() {
     let said = words(&hta(&["breakdown"], &[folder.path()]).stdout);
     assert!(said.contains("nothing is said about rank 1: the file of rank 1 is cut: "), "{said}");
     assert!(!said.contains("device was not recorded"), "{said}");
+}
+
+/// Steps of a rank that works on the CPU only: 10 operators of 9 us.
+fn cpu_job(rank: u32) -> TraceBuilder {
+    let mut t = TraceBuilder::new().rank(rank).world(3).backend("gloo");
+    let mut main = t.thread(1000);
+    for step in 0..2 {
+        main.step(step, us(step as i64 * 50)..us(step as i64 * 50 + 50));
+    }
+    for i in 0..10 {
+        main.op("aten::mm", us(i * 10)..us(i * 10 + 9));
+    }
+    t
+}
+
+#[test]
+fn a_cut_file_of_a_rank_without_a_device_is_told_as_a_bound() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |rank: u32, job: TraceBuilder, share: usize| {
+        let bytes = job.to_bytes(&Format::default());
+        let path = folder.path().join(format!("rank_{rank}.json"));
+        std::fs::write(path, &bytes[..bytes.len() * share / 100]).expect("a temporary file");
+    };
+    let said = || words(&hta(&["breakdown"], &[folder.path()]).stdout);
+    (0..3).for_each(|rank| write(rank, cpu_job(rank), if rank == 2 { 90 } else { 100 }));
+    let bound = said();
+    assert!(bound.starts_with("at most: the file of rank 2 is cut: events may be missing"), "{bound}");
+    assert!(!bound.contains("nothing is said"), "{bound}");
+    // With a device in its properties, a back end that needs one, or one on another rank, its work may stand
+    // behind the cut.
+    let withheld = "nothing is said about rank 2: the file of rank 2 is cut: neither a launch";
+    for named in [cpu_job(2).device("NVIDIA H100", 132), cpu_job(2).backend("nccl")] {
+        write(2, named, 90);
+        assert!(said().contains(withheld), "{}", said());
+    }
+    write(2, cpu_job(2), 90);
+    write(1, job().rank(1).world(3), 100);
+    assert!(said().contains(withheld), "{}", said());
 }

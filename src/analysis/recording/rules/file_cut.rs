@@ -1,9 +1,9 @@
 //! The file of a rank ends in the middle of its events: it was cut when it was copied, or is still being
 //! written. Events of any kind may be missing behind the cut, so that what is told about the rank is a bound.
 //! Nothing is told about a rank where no work stands before the cut: no operator at all, or neither a launch
-//! nor a GPU activity although something points to a device (its properties, its back end, a call of its
-//! runtime, a row of it, memory on it, or another rank with a device). Other rules that find something missing
-//! in such a file say that it is cut.
+//! nor a GPU activity although something points to a device (its properties, a recorder or a back end that
+//! needs one, a call of its runtime, a row of it, memory on it, or another rank with a device). Other rules
+//! that find something missing in such a file say that it is cut.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
