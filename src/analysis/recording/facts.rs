@@ -174,9 +174,12 @@ impl RecordingRow<'_> {
 }
 
 fn file_end(trace: &RankTrace) -> &'static str {
+    let is_list = trace.health.count(Counter::RootArray) > 0;
     match (trace.columns.is_cut, trace.health.count(Counter::Truncated)) {
         (true, _) => IN_EVENTS,
         (false, 0) => WHOLE,
+        // Nothing stands behind the events of a bare list, whose end may be left out.
+        _ if is_list => WHOLE,
         _ => "behind_events",
     }
 }

@@ -154,7 +154,7 @@ impl Document {
                 if eof && c.pos == before && self.state != DocumentState::Done {
                     // Position of the truncated part, whether or not the comma before it was read.
                     let cut = buf[c.pos..].iter().position(|b| *b > b' ' && *b != b',');
-                    self.truncated(cut.map_or(buf.len(), |i| c.pos + i));
+                    self.truncated(cut.map_or(buf.len(), |i| c.pos + i), cut.is_none());
                     c.pos = buf.len();
                 }
                 self.offset += c.pos as u64;
@@ -205,12 +205,19 @@ impl Document {
         Ok(())
     }
 
-    fn truncated(&mut self, pos: usize) {
+    /// `is_between`: the text ends behind a complete event or key.
+    fn truncated(&mut self, pos: usize, is_between: bool) {
         if !self.source_cut {
             self.reader.columns.health.hit(Counter::Truncated, self.offset + pos as u64);
         }
-        // Behind the events there are only other keys.
-        self.reader.columns.is_cut |= self.state != DocumentState::TopLevel || !self.behind_events;
+        let is_whole = match self.state {
+            // Behind the events there are only other keys.
+            DocumentState::TopLevel => self.behind_events,
+            // The end of a bare list may be left out.
+            DocumentState::Events { root_is_array: true } => is_between && !self.source_cut,
+            _ => false,
+        };
+        self.reader.columns.is_cut |= !is_whole;
         self.cut = true;
         self.state = DocumentState::Done;
     }
@@ -271,7 +278,7 @@ impl Document {
                 if self.interleaved_in(&c.buf[before..]) {
                     return Err(KinetoRefusal::Interleaved { byte: self.offset + before as u64 });
                 }
-                self.truncated(before);
+                self.truncated(before, false);
                 c.pos = c.buf.len();
                 Ok(true)
             }
@@ -285,7 +292,7 @@ impl Document {
                         if !trace && self.last_key.is_none() {
                             return Err(NOT_JSON);
                         }
-                        self.truncated(before);
+                        self.truncated(before, false);
                         c.pos = c.buf.len();
                         return Ok(true);
                     }

@@ -182,3 +182,26 @@ fn a_cut_file_of_a_rank_without_a_device_is_told_as_a_bound() {
     write(1, job().rank(1).world(3), 100);
     assert!(said().contains(withheld), "{}", said());
 }
+
+#[test]
+fn a_bare_list_without_its_end_is_whole() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let json = job().to_bytes(&Format::default());
+    let key = b"\"traceEvents\":";
+    let key = json.windows(key.len()).position(|w| w == key).expect("the events") + key.len();
+    let begin = key + json[key..].iter().position(|byte| *byte == b'[').expect("the list");
+    let end = json.iter().rposition(|byte| *byte == b']').expect("the end of the list");
+    let list = &json[begin..end];
+    let last = list.iter().rposition(|byte| *byte == b'}').expect("an event") + 1;
+    let path = folder.path().join("rank_0.json");
+    for tail in ["", ",", ",\n", "\n"] {
+        std::fs::write(&path, [&list[..last], tail.as_bytes()].concat()).expect("a temporary file");
+        let run = hta(&["breakdown"], &[&path]);
+        assert!(!words(&run.stdout).contains("cut"), "{tail:?}: {}", words(&run.stdout));
+        assert!(words(&run.stderr).contains("file_truncated"), "{tail:?}: {}", words(&run.stderr));
+    }
+    // In the middle of an event it is cut.
+    std::fs::write(&path, &list[..last - 3]).expect("a temporary file");
+    let said = words(&hta(&["breakdown"], &[&path]).stdout);
+    assert!(said.contains("the file of rank 0 is cut: "), "{said}");
+}
