@@ -132,10 +132,9 @@ fn unexplained(found: &Diagnosis) -> Option<f64> {
 
 /// Why ranks are left out, if some are.
 fn left_out(found: &Diagnosis) -> Option<&Limit> {
-    let left_out = found.trust.recording.left_out();
-    let is_lost =
-        |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
-    found.trust.recording.limits().iter().find(is_lost)
+    let recording = &found.trust.recording;
+    let left_out = recording.left_out();
+    recording.why_left_out().find(|l| l.rank.is_some_and(|rank| left_out.contains(&rank)))
 }
 
 /// Why the verdict is not to be trusted in full; `None` if it is.

@@ -42,10 +42,8 @@ impl Recording {
         (out.limits, out.rank_count) = (limits, rank_count);
         let left_out = out.left_out();
         // To the others a rank that is left out is missing.
-        let is_lost = |l: &&Limit| {
-            l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r))
-        };
-        let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
+        let is_lost = |l: &&Limit| l.rank.is_some_and(|r| left_out.contains(&r));
+        let missing: Vec<Limit> = out.why_left_out().filter(is_lost).flat_map(to_the_others).collect();
         out.limits.extend(missing);
         out
     }
@@ -89,9 +87,13 @@ impl Recording {
     /// Ranks of whose devices nothing, or only a part, is recorded: out of shares, means and sums. Empty
     /// where that is so of all ranks.
     pub fn left_out(&self) -> BTreeSet<u32> {
-        let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld;
-        let lost: BTreeSet<u32> = self.limits.iter().filter(is_lost).filter_map(|l| l.rank).collect();
+        let lost: BTreeSet<u32> = self.why_left_out().filter_map(|l| l.rank).collect();
         if lost.len() == self.rank_count { BTreeSet::new() } else { lost }
+    }
+
+    /// The limits for which ranks are left out where others are not. A rank may have weaker ones beside them.
+    pub(crate) fn why_left_out(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.iter().filter(|l| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld)
     }
 
     /// Whether steps are iterations of an engine.

@@ -143,6 +143,11 @@ fn a_rank_whose_file_is_cut_is_left_out_with_that_reason() {
     let said = words(&hta(&["breakdown"], &[folder.path()]).stdout);
     assert!(said.contains("nothing is said about rank 1: the file of rank 1 is cut: "), "{said}");
     assert!(!said.contains("device was not recorded"), "{said}");
+    // The reason is what its rank is left out for, not a weaker one.
+    let said = words(&hta(&["diagnosis"], &[folder.path()]).stdout);
+    let (_, why) = said.split_once("rank 1 is left out of all shares and sums: ").expect("the note");
+    assert!(why.starts_with("the file of rank 1 is cut: "), "{why}");
+    assert!(!why.starts_with("the file of rank 1 is cut: events may be missing"), "{why}");
 }
 
 /// Steps of a rank that works on the CPU only: 10 operators of 9 us.
