@@ -210,3 +210,24 @@ fn a_bare_list_without_its_end_is_whole() {
     let said = words(&hta(&["breakdown"], &[&path]).stdout);
     assert!(said.contains("the file of rank 0 is cut: "), "{said}");
 }
+
+#[test]
+fn the_page_says_what_whole_files_lack() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = |shares: [usize; 2]| {
+        for (rank, share) in (0..).zip(shares) {
+            let bytes = job().rank(rank).world(2).to_bytes(&Format::default());
+            let path = folder.path().join(format!("rank_{rank}.json"));
+            std::fs::write(path, &bytes[..bytes.len() * share / 100]).expect("a temporary file");
+        }
+        let out = tempfile::tempdir().expect("a temporary folder");
+        let results = out.path().join("out").display().to_string();
+        hta(&["analyze", "--out", &results], &[folder.path()]);
+        std::fs::read_to_string(out.path().join("out/report.html")).expect("the page")
+    };
+    let (missing, cut) = ("No memory was recorded", "Nothing of this stands before the cut");
+    let of_one = page([100, 90]);
+    assert!(of_one.contains(missing) && !of_one.contains(cut));
+    let of_all = page([90, 90]);
+    assert!(!of_all.contains(missing) && of_all.contains(cut));
+}

@@ -104,15 +104,19 @@ columns! {
     }
 }
 
-/// What a section says that has nothing to show: the reason, or that files are cut.
+/// What a section says that has nothing to show: the reason, or that the files of all ranks are cut. Where one
+/// is whole, what is missing from it too was not recorded.
 ///
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn nothing(results: &Results, reason: &str) -> Result<String, ResultsError> {
-    let mut is_cut = false;
-    results.read::<Recorded>(|r| is_cut |= r.file_end == IN_EVENTS)?;
-    let cut = "Nothing of this stands before the cut of a file: get the whole files.";
-    Ok(if is_cut { cut } else { reason }.to_string())
+    let (mut ranks, mut cut) = (0, 0);
+    results.read::<Recorded>(|r| {
+        ranks += 1;
+        cut += usize::from(r.file_end == IN_EVENTS);
+    })?;
+    let behind = "Nothing of this stands before the cut of a file: get the whole files.";
+    Ok(if cut > 0 && cut == ranks { behind } else { reason }.to_string())
 }
 
 /// The note on recordings that begin or end in the middle of work.
