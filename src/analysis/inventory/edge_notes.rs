@@ -141,15 +141,17 @@ fn tail_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     })
 }
 
-/// The same of files that are cut: what is missing may stand behind the cut.
+/// The same of files that are cut: what is missing may stand behind the cut. Nothing, where no time is left
+/// out for it: that the file is cut is told anyway.
 fn cut_sentence(of: &[&Noted], ranks: usize, is_lead: bool) -> Option<String> {
+    let of: Vec<&Noted> = of.iter().filter(|n| !n.span.is_empty()).copied().collect();
     let most = of.iter().max_by_key(|n| (n.span.len(), Reverse(n.rank)))?;
-    let (who, time) = (who(of, ranks), fmt_ns(most.span.len()));
+    let (who, time) = (who(&of, ranks), fmt_ns(most.span.len()));
     let what = match is_lead {
         true => format!("the launches of what {who} ran first"),
         false => format!("what the last launch calls of {who} started"),
     };
-    let (files, at_most, whole) = match of {
+    let (files, at_most, whole) = match &of[..] {
         [_] => ("The file is", "", "file"),
         _ => ("Files are", "at most ", "files"),
     };
@@ -157,4 +159,30 @@ fn cut_sentence(of: &[&Noted], ranks: usize, is_lead: bool) -> Option<String> {
         "{files} cut, and {what} may stand behind the cut: {at_most}{time} left out of every share. Get the \
          whole {whole}."
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_cut_file_only_time_that_is_left_out_is_noted() {
+        let of = |rank, end| Noted {
+            rank,
+            device: Some(0),
+            is_lead: false,
+            span: Span::new(500, end),
+            launches: 2,
+            excerpt: false,
+            is_cut: true,
+            recorded: 1000,
+        };
+        assert_eq!(sentences(&[of(0, 500)], 2), None);
+        let said = sentences(&[of(0, 500), of(1, 600)], 2).expect("100 ns are left out");
+        assert!(
+            said.starts_with("The file is cut, and what the last launch calls of GPU 0 of rank 1"),
+            "{said}"
+        );
+        assert!(said.contains(": 100 ns left out of every share."), "{said}");
+    }
 }
