@@ -29,7 +29,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
                or later"
                 .to_string(),
     };
-    // Kineto writes the origin behind the events.
+    // Some versions of Kineto write the origin behind the events.
     let ends_early = |r: &&RecordingRow| r.file_end != WHOLE && ranks.contains(&r.rank);
     let cut: Vec<u32> = recorded.ranks.iter().filter(ends_early).map(|r| r.rank).collect();
     limit.behind_cut(&cut).of_all(&[Capability::Ranks, Capability::Transfer])
