@@ -65,7 +65,8 @@ table! {
              host_job (operators, but no launches); nothing";
         names_device: bool, "",
             "something points to a device, whether or not its work is recorded: properties of a device, \
-             the recorder Cuspy, a back end such as NCCL, a call of its runtime, a row of it, or memory on it";
+             the recorder Cuspy, a back end such as NCCL, a call of its runtime, a row of it, or memory \
+             on it";
         operator_count: u64, "", "operators";
         compute_ns: i64, "ns", "summed duration of compute kernels";
         main_stream: Option<i64>, "", "stream with at least half of that";

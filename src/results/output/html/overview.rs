@@ -104,8 +104,8 @@ columns! {
     }
 }
 
-/// What a section says that has nothing to show: the reason, or that the files of all ranks are cut. Where one
-/// is whole, what is missing from it too was not recorded.
+/// What a section says that has nothing to show: the reason, or that the files of all ranks are cut. Where
+/// one is whole, what is missing from it too was not recorded.
 ///
 /// # Errors
 /// When the table is damaged.
