@@ -8,7 +8,7 @@ use crate::diagnosis::rule::LISTED_PCT;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
-use crate::recording::limit::Limit;
+use crate::recording::rules::MISSING_RANKS;
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{plural, uncapital};
@@ -63,7 +63,8 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT) {
         notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
     }
-    if let Some(limit) = left_out(found) {
+    let why_left_out = found.trust.recording.why_left_out();
+    if let Some(limit) = why_left_out {
         let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();
         let are = if ranks.len() == 1 { "is" } else { "are" };
         notes.push(format!(
@@ -81,7 +82,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
             if withheld == 1 { "it" } else { "them" }
         ));
     }
-    if found.trust.is_serving && !causes.is_empty() && account.all() > 0 && left_out(found).is_none() {
+    if found.trust.is_serving && !causes.is_empty() && account.all() > 0 && why_left_out.is_none() {
         notes.insert(0, busy(found));
     }
     notes.extend(saves_nothing(found));
@@ -130,13 +131,6 @@ fn unexplained(found: &Diagnosis) -> Option<f64> {
     percent(lost - owned, account.all())
 }
 
-/// Why ranks are left out, if some are.
-fn left_out(found: &Diagnosis) -> Option<&Limit> {
-    let recording = &found.trust.recording;
-    let left_out = recording.left_out();
-    recording.why_left_out().find(|l| l.rank.is_some_and(|rank| left_out.contains(&rank)))
-}
-
 /// Why the verdict is not to be trusted in full; `None` if it is.
 fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     let of_cause = listed.first().and_then(|c| c.trust.reason());
@@ -157,8 +151,9 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
         let unmatched = percent(found.account.sum(TimePart::Unmatched), found.account.all());
         recording.reason(Capability::Ranks).filter(|_| unmatched.is_some_and(|p| p >= LISTED_PCT))
     };
+    let left_out = || recording.why_left_out();
     let of_recording =
-        || left_out(found).or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
+        || left_out().or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
     of_cause.map(str::to_string).or_else(of_recording).or_else(|| {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
         Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
@@ -275,7 +270,7 @@ fn recorded(found: &Diagnosis, listed: &[&Cause]) -> String {
         return "not enough for a diagnosis".to_string();
     }
     let is_whole = found.trust.recording.left_out().is_empty()
-        && found.trust.recording.limits().iter().all(|l| l.rule != "missing_ranks");
+        && found.trust.recording.limits().iter().all(|l| l.rule != MISSING_RANKS);
     match (doubt(found, listed), is_whole) {
         (None, true) => "all that the diagnosis needs".to_string(),
         (Some(reason), true) => reason,
@@ -289,7 +284,7 @@ fn recorded(found: &Diagnosis, listed: &[&Cause]) -> String {
 /// Whether a reason names all ranks that the verdict lacks.
 fn is_of_missing(found: &Diagnosis, reason: &str) -> bool {
     let recording = &found.trust.recording;
-    let mut missing = recording.limits().iter().filter(|l| l.rule == "missing_ranks");
+    let mut missing = recording.limits().iter().filter(|l| l.rule == MISSING_RANKS);
     recording.left_out().is_empty() && missing.any(|l| l.sentence == reason)
 }
 
@@ -319,7 +314,7 @@ fn busy(found: &Diagnosis) -> String {
 fn who(found: &Diagnosis) -> String {
     let recording = &found.trust.recording;
     let (present, left_out) = (found.trust.present as usize, recording.left_out().len());
-    let missing = recording.limits().iter().find(|l| l.rule == "missing_ranks");
+    let missing = recording.limits().iter().find(|l| l.rule == MISSING_RANKS);
     let missing = missing.map_or(String::new(), |l| format!(" ({})", l.measured));
     match left_out {
         0 => format!("{}{missing}", plural(present, "rank")),

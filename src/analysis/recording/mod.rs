@@ -42,8 +42,11 @@ impl Recording {
         (out.limits, out.rank_count) = (limits, rank_count);
         let left_out = out.left_out();
         // To the others a rank that is left out is missing.
-        let is_lost = |l: &&Limit| l.rank.is_some_and(|r| left_out.contains(&r));
-        let missing: Vec<Limit> = out.why_left_out().filter(is_lost).flat_map(to_the_others).collect();
+        let is_lost = |l: &&Limit| match l.rank {
+            Some(rank) if left_out.contains(&rank) => leaves_out(l).is_some(),
+            _ => false,
+        };
+        let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
         out.limits.extend(missing);
         out
     }
@@ -87,13 +90,14 @@ impl Recording {
     /// Ranks of whose devices nothing, or only a part, is recorded: out of shares, means and sums. Empty
     /// where that is so of all ranks.
     pub fn left_out(&self) -> BTreeSet<u32> {
-        let lost: BTreeSet<u32> = self.why_left_out().filter_map(|l| l.rank).collect();
+        let lost: BTreeSet<u32> = self.limits.iter().filter_map(leaves_out).collect();
         if lost.len() == self.rank_count { BTreeSet::new() } else { lost }
     }
 
-    /// The limits for which ranks are left out where others are not. A rank may have weaker ones beside them.
-    pub(crate) fn why_left_out(&self) -> impl Iterator<Item = &Limit> {
-        self.limits.iter().filter(|l| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld)
+    /// The first reason for which a rank is left out; `None` if none is.
+    pub fn why_left_out(&self) -> Option<&Limit> {
+        let left_out = self.left_out();
+        self.limits.iter().find(|l| leaves_out(l).is_some_and(|rank| left_out.contains(&rank)))
     }
 
     /// Whether steps are iterations of an engine.
@@ -155,6 +159,11 @@ impl Recording {
 /// What a step is called.
 pub fn step_noun(are_iterations: bool) -> &'static str {
     if are_iterations { "iteration" } else { "step" }
+}
+
+/// The rank that a limit leaves out.
+fn leaves_out(limit: &Limit) -> Option<u32> {
+    limit.rank.filter(|_| limit.capability == Capability::DeviceTime && limit.grade == Grade::Withheld)
 }
 
 /// What a rank that is left out means to those that it works with.

@@ -4,7 +4,7 @@
 use crate::robustness::recorders::hta;
 use flate2::write::GzEncoder;
 use hta_testkit::{Format, TraceBuilder, perfetto_file, us};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Steps of a rank that launches 150 kernels.
@@ -230,4 +230,39 @@ fn the_page_says_what_whole_files_lack() {
     assert!(of_one.contains(missing) && !of_one.contains(cut));
     let of_all = page([90, 90]);
     assert!(!of_all.contains(missing) && of_all.contains(cut));
+}
+
+/// Copies the sample of eight ranks, with so many percent of the file of rank 3.
+fn sample_with_cut_rank(folder: &Path, percent: usize) {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples/gpu_ddp8");
+    for rank in 0..8 {
+        let name = format!("rank_{rank}.json.gz");
+        let packed = std::fs::read(sample.join(&name)).expect("the sample");
+        if rank != 3 {
+            std::fs::write(folder.join(&name), packed).expect("a temporary file");
+            continue;
+        }
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).expect("the sample is whole");
+        std::fs::write(folder.join("rank_3.json"), &bytes[..bytes.len() * percent / 100])
+            .expect("a temporary file");
+    }
+}
+
+#[test]
+fn communication_with_a_cut_rank_lacks_no_groups() {
+    for percent in [10, 18, 40, 70] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        sample_with_cut_rank(folder.path(), percent);
+        let results = tempfile::tempdir().expect("a temporary folder");
+        let out = results.path().join("out").display().to_string();
+        let said = words(&hta(&["analyze", "--out", &out], &[folder.path()]).stdout);
+        assert!(said.contains("the file of rank 3 is cut: "), "{percent}: {said}");
+        for never in ["The ranks of its collectives are not recorded", "record again"] {
+            assert!(!said.contains(never), "{percent}: {said}");
+        }
+        if said.contains("cannot be divided into waiting and transfer") {
+            assert!(said.contains("do get the whole file: copy it again"), "{percent}: {said}");
+        }
+    }
 }

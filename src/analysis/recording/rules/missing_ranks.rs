@@ -11,6 +11,9 @@ use hta_base::wording::ranks::run_list;
 use hta_trace::collective::ranks::{absent_runs, missing_ranks};
 use hta_trace::meta::RankSource;
 
+/// Name of the rule.
+pub const NAME: &str = "missing_ranks";
+
 /// Largest number of ranges of ranks that are looked for in a group.
 const RUNS: usize = 64;
 
@@ -29,7 +32,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         rank: None,
         capability: Capability::Ranks,
         grade: Grade::AtMost,
-        rule: "missing_ranks",
+        rule: NAME,
         measured: format!("{} missing: {list}", plural(usize::try_from(count).unwrap_or(usize::MAX), "rank")),
         limit: "none".to_string(),
         sentence: format!("{} of {} ranks not recorded (rank{s} {list})", fmt_count(count), fmt_count(all)),

@@ -23,6 +23,7 @@ use crate::job::Job;
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 
+pub use missing_ranks::NAME as MISSING_RANKS;
 pub use too_short::NAME as TOO_SHORT;
 
 /// What rules judge.
