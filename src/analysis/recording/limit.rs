@@ -22,7 +22,7 @@ table! {
 }
 
 /// What to do about a file that is cut.
-const WHOLE_FILE: &str = "get the whole file: copy it again, or let the profiler finish writing it";
+pub const WHOLE_FILE: &str = "get the whole file: copy it again, or let the profiler finish writing it";
 
 /// Why a capability of a rank, or of the job, is not carried in full.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 //! ```text
 //!   sure       devices, versions, ranks, kind of step, input shapes and recording are the same; enough steps
 //!   likely     something is not recorded, or differs that seldom matters: versions, stacks, ranks left out
-//!   at most    the change may come from what differs: devices, input shapes, or too few steps to tell
+//!   at most    the change may come from what differs: devices, input shapes, or too few steps to tell; or
+//!              stands behind the cut of a file
 //!   withheld   a step is other work: `--force` compares the sets nevertheless
 //! ```
 
-use crate::diff::comparable::{SetDifferences, values};
+use crate::diff::comparable::{SetDifferences, cut_ranks, values};
 use crate::diff::exact::MIN_STEPS;
 use crate::diff::population::Population;
 use crate::diff::set::SetRank;
@@ -60,6 +61,8 @@ pub(crate) struct ComparisonGrade {
     aspects: Vec<Aspect>,
     certainty: CauseCertainty,
     by_step: bool,
+    /// Whether a compared file ends in the middle of its events.
+    is_cut: bool,
 }
 
 impl ComparisonGrade {
@@ -106,13 +109,15 @@ impl ComparisonGrade {
             Aspect::new("ways of recording", each(&recording), [Likely, Likely]),
             steps,
         ];
+        let is_cut = cut_ranks(p).iter().any(|ranks| !ranks.is_empty());
         let best = match (found.refusals.is_empty(), found.warnings.is_empty()) {
             (false, _) => Withheld,
+            (true, false) if is_cut => AtMost,
             (true, false) => Likely,
             (true, true) => Sure,
         };
         let certainty = aspects.iter().map(|a| a.certainty).fold(best, Ord::max);
-        Self { aspects, certainty, by_step: p.by_step }
+        Self { aspects, certainty, by_step: p.by_step, is_cut }
     }
 
     /// The grade and its reasons.
@@ -127,6 +132,9 @@ impl ComparisonGrade {
             if !names.is_empty() {
                 reasons.push(format!("{names} {what}"));
             }
+        }
+        if self.is_cut {
+            reasons.push("files are cut".to_string());
         }
         if reasons.is_empty() {
             reasons.push(format!("same {same}"));

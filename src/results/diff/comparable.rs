@@ -5,6 +5,7 @@ use crate::diff::population::Population;
 use crate::diff::set::{Basis, SetRank, WorkSide};
 use hta_analysis::diagnosis::CauseKind;
 use hta_analysis::diagnosis::{FindingRow, Findings};
+use hta_analysis::recording::limit::WHOLE_FILE;
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::ranks::ranks_named;
@@ -75,9 +76,20 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
     }
     if let left_out @ [_, ..] = p.base.set.left_out.as_slice() {
         let of = ranks_named(left_out);
-        out.warnings.push(format!(
-            "{of} left out of both sides, because a side lacks the device, or a part of it (table trust)"
-        ));
+        let sides = [("base", &p.base), ("test", &p.test)].into_iter();
+        let why = sides.filter_map(|(side, of)| Some(format!("{side}: {}", of.set.why_left_out.as_ref()?)));
+        let why = why.collect::<Vec<_>>().join("; ");
+        out.warnings.push(format!("{of} left out of both sides: {why} (table trust)"));
+    }
+    for (side, cut) in ["base", "test"].into_iter().zip(cut_ranks(p)) {
+        if !cut.is_empty() {
+            let (s, are) = if cut.len() == 1 { ("", "is") } else { ("s", "are") };
+            out.warnings.push(format!(
+                "{side}: the file{s} of {} {are} cut: part of a change may stand behind the cut; \
+                 {WHOLE_FILE}",
+                ranks_named(&cut)
+            ));
+        }
     }
     if p.has_two_recorders() {
         out.warnings.extend(told("recorders", &values(p, |r| Some(r.recorder.name().to_string()))));
@@ -111,6 +123,11 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
 
 fn sides<'a>(p: &Population<'a>) -> [Vec<&'a SetRank>; 2] {
     [&p.base, &p.test].map(|side| side.ranks.iter().map(|r| r.rank).collect())
+}
+
+/// Compared ranks of each side whose files end in the middle of their events.
+pub(crate) fn cut_ranks(p: &Population) -> [Vec<u32>; 2] {
+    sides(p).map(|ranks| ranks.into_iter().filter(|r| r.is_cut).map(|r| r.rank).collect())
 }
 
 /// The values of both sides.

@@ -17,7 +17,7 @@ use hta_analysis::inventory::recorders::Recorders;
 use hta_analysis::iterations::tables::IterationsTable;
 use hta_analysis::kernels::KernelsByName;
 use hta_analysis::recording::capability::{Capability, Grade};
-use hta_analysis::recording::facts::Recordings;
+use hta_analysis::recording::facts::{IN_EVENTS, Recordings};
 use hta_analysis::recording::limit::TrustTable;
 use hta_analysis::steps::tables::{StepSummary, StepsTable};
 use hta_base::table::schema::{Batch, TableSpec, Text};
@@ -39,6 +39,10 @@ columns! {
     Held of Recordings {
         rank, vendor: Text, recorded_start_ns: i64, step_launched_ns: i64, step_held_ns: i64,
     }
+}
+
+columns! {
+    FileEnd of Recordings { rank, file_end: Text }
 }
 
 columns! {
@@ -79,7 +83,7 @@ columns! {
 }
 
 columns! {
-    Limited of TrustTable { rank: Option<u32>, capability: Text, grade: Text }
+    Limited of TrustTable { rank: Option<u32>, capability: Text, grade: Text, sentence: Text }
 }
 
 /// Parts of the account of time that are communication without compute.
@@ -121,29 +125,35 @@ impl ComparedRun {
         let iterations = run.table(IterationsTable::SPEC, "iterations")?;
         let mut ranks: Vec<SetRank> = run.ranks.into_values().collect();
         ranks.iter_mut().for_each(|rank| sums.give(rank));
+        let left_out = left_out(results)?;
         let set = Set {
             shown: results.folder().display().to_string(),
             withheld: findings.as_deref().and_then(withheld),
             iterations: iterations.as_deref().map_or_else(Vec::new, counted),
             ranks,
-            left_out: left_out(results)?,
+            why_left_out: left_out.values().next().cloned(),
+            left_out: left_out.into_keys().collect(),
         };
         Ok(Self { set, findings, notes: run.notes })
     }
 }
 
-/// Ranks of whose devices nothing, or only a part, is recorded; none where that is so of all ranks.
-fn left_out(results: &Results) -> Result<Vec<u32>, ResultsError> {
-    let (mut lost, mut all) = (BTreeSet::new(), BTreeSet::new());
+/// Ranks of whose devices nothing, or only a part, is recorded, each with the reason; none where that is so
+/// of all ranks.
+fn left_out(results: &Results) -> Result<BTreeMap<u32, String>, ResultsError> {
+    let (mut lost, mut all) = (BTreeMap::new(), BTreeSet::new());
     results.read::<Held>(|r| {
         all.insert(r.rank);
     })?;
     results.read::<Limited>(|r| {
         if r.capability == Capability::DeviceTime.name() && r.grade == Grade::Withheld.name() {
-            lost.extend(r.rank);
+            let why = || r.sentence.to_string();
+            r.rank.into_iter().for_each(|rank| {
+                lost.entry(rank).or_insert_with(why);
+            });
         }
     })?;
-    Ok(if lost == all { Vec::new() } else { lost.into_iter().collect() })
+    Ok(if lost.keys().eq(&all) { BTreeMap::new() } else { lost })
 }
 
 struct SetReader<'a> {
@@ -228,6 +238,11 @@ impl SetReader<'_> {
             rank.recorded_start = r.recorded_start_ns;
             rank.vendor = if UNKNOWN_VENDORS.contains(&r.vendor) { "" } else { r.vendor }.to_string();
             rank.is_missed = has_steps && !is_on_device && misses_work(r.step_held_ns, r.step_launched_ns);
+        })?;
+        self.known::<FileEnd>("whether files are cut is not known", |ranks, r| {
+            if let Some(rank) = ranks.get_mut(&r.rank) {
+                rank.is_cut = r.file_end == IN_EVENTS;
+            }
         })?;
         if options.model.steps.is_none() {
             self.known::<Period>("whether steps differ in turns is not known", |ranks, r| {

@@ -17,6 +17,8 @@ pub struct Set {
     pub ranks: Vec<SetRank>,
     /// Ranks of whose devices one side has recorded nothing, or a part only.
     pub left_out: Vec<u32>,
+    /// Why this side cannot tell of some of them, if it cannot.
+    pub why_left_out: Option<String>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -47,6 +49,8 @@ pub struct SetRank {
     pub(crate) is_on_device: bool,
     /// Whether steps have the windows of the host, which miss what they launch.
     pub(crate) is_missed: bool,
+    /// Whether its file ends in the middle of its events.
+    pub(crate) is_cut: bool,
     /// Every how many steps one launches more.
     pub(crate) period: Option<u32>,
     /// Sorted by device, then step.

@@ -266,3 +266,28 @@ fn communication_with_a_cut_rank_lacks_no_groups() {
         }
     }
 }
+
+#[test]
+fn a_comparison_says_which_side_is_cut() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples/gpu_ddp8");
+    for percent in [18, 70] {
+        sample_with_cut_rank(folder.path(), percent);
+        let said = words(&hta(&["diff", "--force"], &[folder.path(), &sample]).stdout);
+        assert!(said.contains("base: the file of rank 3 is cut: "), "{percent}: {said}");
+        assert!(!said.contains("test: the file"), "{percent}: {said}");
+    }
+    let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+    let bytes = job().to_bytes(&Format::default());
+    for (side, end) in [(&whole, bytes.len()), (&cut, bytes.len() * 9 / 10)] {
+        std::fs::create_dir(side).expect("a temporary folder");
+        std::fs::write(side.join("rank_0.json"), &bytes[..end]).expect("a temporary file");
+    }
+    let said = words(&hta(&["diff"], &[&whole, &cut]).stdout);
+    assert!(said.contains("comparable: at most: ") && said.contains("; files are cut; "), "{said}");
+    let why =
+        "test: the file of rank 0 is cut: part of a change may stand behind the cut; get the whole file";
+    assert!(said.contains(why), "{said}");
+    let said = words(&hta(&["diff"], &[&whole, &whole]).stdout);
+    assert!(!said.contains(" cut") && !said.contains("comparable: at most"), "{said}");
+}
