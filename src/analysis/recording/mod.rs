@@ -41,10 +41,11 @@ impl Recording {
         drop(ranks);
         (out.limits, out.rank_count) = (limits, rank_count);
         let left_out = out.left_out();
-        // To the others a rank that is left out is missing.
+        // To the others a rank that is left out is missing, and so is what stands behind the cut of a file.
         let is_lost = |l: &&Limit| match l.rank {
             Some(rank) if left_out.contains(&rank) => leaves_out(l).is_some(),
-            _ => false,
+            Some(_) => rank_count > 1 && l.capability == Capability::DeviceTime && l.is_behind_cut(),
+            None => false,
         };
         let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
         out.limits.extend(missing);
@@ -166,7 +167,7 @@ fn leaves_out(limit: &Limit) -> Option<u32> {
     limit.rank.filter(|_| limit.capability == Capability::DeviceTime && limit.grade == Grade::Withheld)
 }
 
-/// What a rank that is left out means to those that it works with.
+/// What a rank that is left out or cut means to those that it works with.
 fn to_the_others(lost: &Limit) -> Vec<Limit> {
     let limit = Limit { rank: None, grade: Grade::AtMost, ..lost.clone() };
     limit.of_all(&[Capability::Ranks, Capability::Transfer])
