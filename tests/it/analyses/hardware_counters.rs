@@ -183,6 +183,48 @@ fn energy_of_a_step_is_told_where_it_is_known() {
     assert_eq!(told_energy(&[rank(0, 0.0), without]).as_deref(), Some("2.2 mJ a step on 1 of 2 devices"));
 }
 
+/// ```text
+/// us           0         10        20        30
+/// steps        [ 0              )  [ 1     )               the capture ends within the second
+/// kernels          [===========)     [====)   (lost)
+/// power        100 W, every us
+/// ```
+fn cut(whole_steps: i64) -> TraceBuilder {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    for step in 0..whole_steps {
+        let at = 20 * step;
+        main.step(step as u64, us(at)..us(at + 18));
+        main.launch(us(at + 1)..us(at + 2)).kernel("long", 7, us(at + 4)..us(at + 16));
+    }
+    let at = 20 * whole_steps;
+    main.step(whole_steps as u64, us(at)..us(at + 8));
+    main.launch(us(at + 1)..us(at + 2)).kernel("long", 7, us(at + 4)..us(at + 8));
+    main.launch(us(at + 5)..us(at + 6));
+    for i in 0..=at + 8 {
+        t.hardware_counter("Power (W)", us(i), 100.0);
+    }
+    t
+}
+
+#[test]
+fn a_step_that_is_cut_is_not_a_usual_step() {
+    let (_folder, paths) = write(&[cut(1)]);
+    let told = answer(&paths, &options());
+    let steps = told.rows_where("energy", |r| r.text("scope") == "step");
+    assert_eq!(steps.iter().map(|r| r.flag("is_partial")).collect::<Vec<_>>(), [Some(false), Some(true)]);
+    let row = &told.rows("hardware_by_rank")[0];
+    // 100 W for 20 us; what is recorded of the second step takes less.
+    assert_eq!((row.int("step_count"), row.float("step_energy_j")), (1, Some(0.002)));
+    assert!(steps[1].float("j").is_some_and(|j| j < 0.002));
+    assert_eq!(told_energy(&[cut(1)]).as_deref(), Some("2.0 mJ a step"));
+    // Without a whole step there is no energy of a step.
+    let (_folder, paths) = write(&[cut(0)]);
+    let row = &answer(&paths, &options()).rows("hardware_by_rank")[0];
+    assert_eq!((row.int("step_count"), row.float("step_energy_j")), (0, None));
+    assert!(told_energy(&[cut(0)]).is_some_and(|words| words.ends_with(" in the recorded time")));
+}
+
 #[test]
 fn ranks_are_compared_by_device_and_a_missing_series_is_null() {
     let mut without = TraceBuilder::new().rank(1).world(2);

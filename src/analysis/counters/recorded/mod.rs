@@ -21,6 +21,7 @@ use crate::facts::iterations::Iterations;
 use hta_base::table::schema::{Batch, Table};
 use hta_trace::hardware_counters::{HardwareCounter, RecordedCounter};
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::Step;
 use joules::{DevicePower, JudgedEnergy, has_energy};
 use means::JudgedMean;
 use scopes::{CounterScope, PeriodOfStep, ScopedTime, recorded, scoped_times, steps};
@@ -63,9 +64,13 @@ fn has_mean(counter: &RecordedCounter, set: &ScopedTime) -> bool {
     }
 }
 
+/// The step that a set of time is.
+fn step_of<'a>(trace: &'a RankTrace, set: &ScopedTime) -> Option<&'a Step> {
+    set.step.and_then(|(i, _)| trace.steps.steps.get(i as usize))
+}
+
 fn is_chosen(trace: &RankTrace, set: &ScopedTime, options: &Options) -> bool {
-    let step = set.step.and_then(|(i, _)| trace.steps.steps.get(i as usize));
-    step.is_none_or(|step| options.model.selects(step))
+    step_of(trace, set).is_none_or(|step| options.model.selects(step))
 }
 
 fn push_mean(
@@ -135,6 +140,7 @@ fn push_energies(
             name: set.name,
             step: set.step.map(|s| s.0),
             step_label: set.step.and_then(|s| s.1),
+            is_partial: step_of(trace, set).map(|step| step.is_partial),
             pj: pj.map(|pj| pj.to_string()).as_deref(),
             j,
             covered_ns: covered,

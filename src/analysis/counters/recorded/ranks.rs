@@ -15,8 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 struct DeviceRow {
     row: HardwareByRankRow<'static>,
+    /// Of whole steps.
     step_energies: Vec<f64>,
-    /// Energy and tokens of the steps whose tokens are known.
+    /// Energy and tokens of whole steps whose tokens are known.
     of_tokens: (f64, u64),
 }
 
@@ -81,7 +82,8 @@ fn add_energy(all: &mut ByDevice, partial: &Partial) {
         let of = all.entry((energy.rank, energy.device)).or_default();
         match (energy.scope, energy.j) {
             ("capture", j) => of.row.energy_j = j,
-            ("step", Some(j)) => {
+            // A step of which a part is recorded takes less than the others, and has tokens of a whole one.
+            ("step", Some(j)) if energy.is_partial != Some(true) => {
                 of.step_energies.push(j);
                 if let Some(tokens) = energy.tokens.filter(|n| *n > 0) {
                     of.of_tokens.0 += j;

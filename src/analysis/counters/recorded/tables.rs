@@ -59,7 +59,7 @@ table! {
             "busy (some activity runs), capture (all that is recorded, samples included), idle (capture \
              without busy), kernel_name, span (first start to last end of the device's activities) or step";
         name: Option<Text>, "", "activity; null in the other scopes";
-        step; step_label;
+        step; step_label; is_partial;
         pj: Option<Text>, "pJ", "energy as an integer; null: see reason";
         j: Option<f64>, "J", "the same in joules";
         covered_ns: i64, "ns", "length of the time for which a sample of power stands";
@@ -93,10 +93,11 @@ table! {
         temperature_max_c: Option<f64>, "C",
             "highest sample of the temperature in the capture", "highest temperature, C";
         energy_j: Option<f64>, "J", "energy of the capture", "energy, J";
-        step_count: u64, "", "steps with an energy";
-        step_energy_j: Option<f64>, "J", "lower median of their energies", "energy of a step, J";
+        step_count: u64, "", "whole steps (not is_partial) with an energy";
+        step_energy_j: Option<f64>, "J", "lower median of their energies; null: there is no such step",
+            "energy of a step, J";
         token_energy_j: Option<f64>, "J",
-            "energy of the steps whose tokens are known, divided by these tokens; where iterations name \
+            "energy of those of them whose tokens are known, divided by these tokens; where iterations name \
              them", "energy of a token, J";
     }
 }

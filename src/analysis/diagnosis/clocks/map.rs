@@ -153,7 +153,10 @@ pub(crate) fn push(
             plateau_ns: at.times.plateau,
             temperature_ns: at.times.temperature,
             hot_ns: at.times.hot,
-            energy_pj: w.step.and_then(|step| i64::try_from(energies.pj(device, step)?).ok()),
+            energy_pj: w
+                .step
+                .filter(|_| w.is_partial != Some(true))
+                .and_then(|step| i64::try_from(energies.pj(device, step)?).ok()),
         });
     }
 }

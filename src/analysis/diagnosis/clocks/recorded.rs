@@ -9,8 +9,7 @@ use crate::job::Job;
 use crate::job::delay::StepKey;
 use hashbrown::HashMap;
 use hta_base::order_statistics::median;
-use hta_base::units::Ns;
-use hta_base::units::fmt_joules;
+use hta_base::units::{Ns, fmt_joules};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the clock of a device falls.
@@ -63,7 +62,7 @@ pub(crate) struct StepClock {
     pub(crate) low: Ns,
     /// What would be saved at the highest clock, at most, ns.
     pub(crate) saved: Ns,
-    /// Energy of the whole step, pJ.
+    /// Energy of a whole step, pJ; not of one that is cut.
     energy: Option<i64>,
 }
 
@@ -107,7 +106,7 @@ impl RecordedClocks {
         self.models.get(&place).map(String::as_str)
     }
 
-    /// The median energy of a step over devices and steps, in words; `None` if none is known.
+    /// The median energy of a step over devices and whole steps, in words; `None` if none is known.
     pub(crate) fn step_energy(
         &self,
         places: impl IntoIterator<Item = PartDevice>,

@@ -47,6 +47,6 @@ table! {
         plateau_ns: i64, "ns", "of that at 97 % of the highest and more";
         temperature_ns: i64, "ns", "time with a known temperature";
         hot_ns: i64, "ns", "of that within 2 C of the highest";
-        energy_pj: Option<i64>, "pJ", "energy of the step; null if it is not known";
+        energy_pj: Option<i64>, "pJ", "energy of a whole step; null if it is cut, or not known";
     }
 }
