@@ -6,7 +6,7 @@
 -- Columns:
 --   rank: rank
 --   device: device index
---   step_count: steps with an energy
+--   step_count: whole steps with an energy; a step that is cut takes less and does not count
 --   step_mean_j: their mean energy
 --   step_min_j: the smallest
 --   step_max_j: the largest
@@ -16,10 +16,10 @@
 SELECT
     rank,
     device,
-    SUM(CASE WHEN scope = 'step' AND j IS NOT NULL THEN 1 ELSE 0 END) AS step_count,
-    AVG(CASE WHEN scope = 'step' THEN j END) AS step_mean_j,
-    MIN(CASE WHEN scope = 'step' THEN j END) AS step_min_j,
-    MAX(CASE WHEN scope = 'step' THEN j END) AS step_max_j,
+    SUM(CASE WHEN scope = 'step' AND NOT is_partial AND j IS NOT NULL THEN 1 ELSE 0 END) AS step_count,
+    AVG(CASE WHEN scope = 'step' AND NOT is_partial THEN j END) AS step_mean_j,
+    MIN(CASE WHEN scope = 'step' AND NOT is_partial THEN j END) AS step_min_j,
+    MAX(CASE WHEN scope = 'step' AND NOT is_partial THEN j END) AS step_max_j,
     MAX(CASE WHEN scope = 'capture' THEN j END) AS capture_j,
     100 * MAX(CASE WHEN scope = 'idle' THEN j END) / MAX(CASE WHEN scope = 'capture' THEN j END) AS idle_pct
 FROM energy
