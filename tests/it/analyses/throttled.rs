@@ -390,9 +390,9 @@ fn most_ranks_are_below_a_few_from_the_start() {
     assert_eq!(found[0].text("detail"), "They are late together in all 8 steps");
     // Ten products of 404 us more in each step, for which the one waits.
     assert_eq!(found[0].int("recoverable_ns"), us(8 * 4_040));
-    // A rank that is a little faster than most makes none of these slow.
+    // A rank that is faster than most, by 6 %, makes none of these slow.
     fn faster(rank: u32, _: usize) -> f64 {
-        if rank < 3 { 1_920.0 } else { 1_980.0 }
+        [1_851.0, 1_860.0, 1_868.0, 1_980.0][rank as usize]
     }
     assert!(told_of(faster, |rank, step| 1_980.0 / faster(rank, step)).is_empty());
     // Nor does one that computes less.

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "throttled",
     certainty: CauseCertainty::Likely,
-    evidence: "the SM clock of ranks is 2.5 % below that of the fastest ranks with the same device (5 % if \
+    evidence: "the SM clock of ranks is 2.5 % below that of the fastest ranks with the same device (10 % if \
                these are fewer than half), in 3 steps and more, and most of what their kernels take longer \
                is by that; or the clocks of most devices fall: 5 % below the highest for 10 % of the busy \
                time, or steadily by 2.5 % where kernels take longer by that. Not while metrics are sampled, \

@@ -4,7 +4,7 @@
 //!   1410 1410 1980 1980      two groups, half of the devices each: 1980
 //!   1410 1700 1980 1980      three groups: 1980
 //!   1410 1410 1410 1980      most are lower, by far: 1980
-//!   1920 1920 1920 1980      most are lower, by a little: that one is faster, and nothing is wrong
+//!   1860 1860 1870 1980      most are lower, by 6 %: that one is faster, and nothing is wrong
 //!   1900 1920 1940 1980      no groups: the lower median of the others
 //! ```
 
@@ -13,8 +13,10 @@ use hta_base::order_statistics::median_of_others;
 /// Smallest distance of clocks, thousandths. Devices of a model differ by less at the same work, and a rank
 /// that is 3 % slower is late by that.
 pub(super) const LOWER_MILLE: i128 = 25;
-/// The same where most devices are lower than a few: a device may be faster than the others by nature.
-const MOST_LOWER_MILLE: i128 = 50;
+/// The same where most devices are lower than a few. Chips of one model differ: at a power cap one good chip
+/// of eight reaches 5 % more than the others, and nothing is wrong with these. That nearly all are slowed down
+/// is the less usual explanation, so it is told only from a distance on that good chips do not have.
+const MOST_LOWER_MILLE: i128 = 100;
 
 /// Whether a clock is below another one by so many thousandths of that.
 pub(super) fn is_below(clock: i64, other: i64, mille: i128) -> bool {
@@ -51,15 +53,21 @@ mod tests {
         all_have(&[1410, 1980], 1980);
         all_have(&[1410, 1410, 1980, 1980], 1980);
         all_have(&[1410, 1410, 1700, 1700, 1970, 1975, 1980, 1985], 1975);
-        // 3 % are a group if these are at least half, and 5 % if they are fewer.
+        // 3 % are a group if these are at least half, and 10 % if they are fewer.
         all_have(&[1920, 1920, 1980, 1980], 1980);
         all_have(&[1410, 1410, 1410, 1980], 1980);
-        all_have(&[1881, 1881, 1881, 1980], 1980);
+        all_have(&[1782, 1782, 1782, 1980], 1980);
+        all_have(&[1783, 1783, 1783, 1980], 1783);
     }
 
     #[test]
     fn one_that_is_a_little_faster_is_no_group() {
         assert_eq!(references(&[1920, 1920, 1920, 1980]), [Some(1920); 4]);
+        let one_of_eight = references(&[1851, 1856, 1858, 1860, 1863, 1870, 1877, 1980]);
+        assert!(
+            one_of_eight.iter().all(|r| r.is_some_and(|r| (1858..=1863).contains(&r))),
+            "{one_of_eight:?}"
+        );
         // It does not hide one that is far slower.
         all_have(&[1410, 1920, 1920, 1980], 1920);
         assert_eq!(references(&[1900, 1920, 1940, 1980]), [1940, 1940, 1920, 1920].map(Some));
