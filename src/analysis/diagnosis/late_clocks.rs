@@ -10,7 +10,7 @@ use crate::stragglers::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By step the parts that are slower.
+/// By step the parts that are slower, in order.
 type SlowerSteps = BTreeMap<StepKey, Vec<u32>>;
 
 fn steps_of(slower: &[&SlowerClock], judged: &Judgement) -> SlowerSteps {
@@ -59,7 +59,9 @@ fn straggler(job: &Job, slower: &[&SlowerClock], judged: &Judgement) -> Option<S
 }
 
 fn is_slower(steps: &SlowerSteps) -> impl Fn(u32, Option<StepKey>) -> bool {
-    |part, step| step.is_some_and(|key| steps.get(&key).is_some_and(|parts| parts.contains(&part)))
+    |part, step| {
+        step.is_some_and(|key| steps.get(&key).is_some_and(|parts| parts.binary_search(&part).is_ok()))
+    }
 }
 
 /// A straggler that is late by its clock together with the ranks that have a lower clock, too, and are not

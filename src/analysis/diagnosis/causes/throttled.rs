@@ -7,7 +7,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::clocks::{
     DeviceFall, SeenBeside, SlowerClock, SlowerWords, StepClock, do_most_fall, is_shown_by, megahertz,
-    performance,
+    peers_of, performance,
 };
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
@@ -64,7 +64,7 @@ fn words(late: &LateFacts) -> Option<LateWords> {
         .flat_map(|(key, parts)| parts.iter().map(move |part| (*key, *part)))
         .collect();
     let is_slower =
-        |(key, part): &&(StepKey, u32)| slower.iter().any(|s| s.place.0 == *part && s.steps.contains(key));
+        |(key, part): &&(StepKey, u32)| late.clocks.slower_part(*part).is_some_and(|s| s.steps.contains(key));
     if steps.iter().filter(is_slower).count() * 100 < steps.len() * SAME_STEPS_PCT {
         return None;
     }
@@ -238,7 +238,7 @@ fn energy_of_slower(late: &LateFacts, slower: &[&SlowerClock]) -> Option<String>
         clocks.step_energy(places, |key, _| key.is_some_and(|key| keys.contains(&key)))
     };
     let own = of(slower.iter().map(|s| s.place).collect())?;
-    let others = of(slower.iter().flat_map(|s| &s.peers).copied().collect());
+    let others = of(peers_of(slower));
     let others = others.map_or(String::new(), |others| format!(", of the others {others}"));
     let whose = if slower.len() == 1 { "" } else { " of a device" };
     Some(format!("energy{whose}: {own} a step{others}"))

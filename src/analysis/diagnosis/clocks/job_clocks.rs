@@ -7,7 +7,7 @@ use crate::job::Job;
 
 pub(crate) struct JobClocks {
     pub(crate) recorded: RecordedClocks,
-    /// Devices that are slower than the others of their model, because their clock is lower.
+    /// Devices that are slower than the others of their model, because their clock is lower; by place.
     pub(crate) slower: Vec<SlowerClock>,
 }
 
@@ -25,6 +25,7 @@ impl JobClocks {
 
     /// The slower device of a part.
     pub(crate) fn slower_part(&self, part: u32) -> Option<&SlowerClock> {
-        self.slower.iter().find(|s| s.place.0 == part)
+        let from = self.slower.partition_point(|s| s.place.0 < part);
+        self.slower.get(from).filter(|s| s.place.0 == part)
     }
 }

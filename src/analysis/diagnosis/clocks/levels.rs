@@ -1,10 +1,10 @@
 //! The clocks of slower devices in words: by level, with those that they are compared with.
 
 use crate::diagnosis::clocks::reference::{LOWER_MILLE, is_below};
-use crate::diagnosis::clocks::slower::SlowerClock;
+use crate::diagnosis::clocks::slower::{SlowerClock, peers_of};
 use crate::diagnosis::clocks::words::megahertz;
 use crate::job::Job;
-use hta_base::order_statistics::median;
+use hta_base::order_statistics::{median, median_of_sorted};
 use std::collections::BTreeSet;
 
 /// Most levels that are told one by one.
@@ -74,7 +74,7 @@ fn levels(job: &Job, slower: &[&SlowerClock]) -> Vec<ClockLevel> {
         ClockLevel {
             ranks: of.iter().filter_map(|s| Some(job.parts.get(s.place.0 as usize)?.rank)).collect(),
             clock: median(&mut of.iter().map(|s| s.own).collect::<Vec<i64>>()).unwrap_or(0),
-            longer: longer.get(longer.len().saturating_sub(1) / 2).copied().unwrap_or(1.0),
+            longer: median_of_sorted(&longer).unwrap_or(1.0),
         }
     };
     all.chunk_by(|a, b| !is_below(a.own, b.own, LOWER_MILLE)).map(level).collect()
@@ -84,7 +84,7 @@ fn levels(job: &Job, slower: &[&SlowerClock]) -> Vec<ClockLevel> {
 fn others_named(job: &Job, slower: &[&SlowerClock]) -> String {
     let rank = |part: u32| job.parts.get(part as usize).map(|p| p.rank);
     let own: BTreeSet<u32> = slower.iter().filter_map(|s| rank(s.place.0)).collect();
-    let others: BTreeSet<u32> = slower.iter().flat_map(|s| &s.peers).filter_map(|p| rank(p.0)).collect();
+    let others: BTreeSet<u32> = peers_of(slower).into_iter().filter_map(|p| rank(p.0)).collect();
     let others: Vec<u32> = others.difference(&own).copied().collect();
     let are_all = own.len() + others.len() == job.parts.len();
     match others.len() {

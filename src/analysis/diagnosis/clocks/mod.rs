@@ -24,6 +24,6 @@ pub(crate) use levels::SlowerWords;
 pub(crate) use map::push;
 pub(crate) use reason::SeenBeside;
 pub(crate) use recorded::{DeviceFall, StepClock, do_most_fall, is_shown_by};
-pub(crate) use slower::SlowerClock;
+pub(crate) use slower::{SlowerClock, peers_of};
 pub(crate) use tables::{DeviceClocks, StepClocks};
 pub(crate) use words::{megahertz, performance};
