@@ -415,6 +415,35 @@ fn ranks_of_several_lower_clocks_are_told_together() {
 }
 
 #[test]
+fn each_rank_has_its_own_reason() {
+    fn low(rank: u32, _: usize) -> f64 {
+        [1_740.0, 1_745.0, 1_980.0, 1_980.0][rank as usize]
+    }
+    let job = Job {
+        clock: low,
+        longer: |rank, step| 1_980.0 / low(rank, step),
+        power: Some(|rank, _| [400.0, 700.0, 560.0, 560.0][rank as usize]),
+        heat: Some(|rank, _| [88.0, 66.0, 66.0, 66.0][rank as usize]),
+        ..Job::default()
+    };
+    let answer = job.answer();
+    let row = &answer.rows_where("findings", |r| r.text("kind") == "throttled")[0];
+    assert_eq!(row.text("ranks"), "0,1");
+    let seen = "rank 0 at 88 C while the clock falls, rank 1 at a power plateau of 700 W";
+    assert!(row.text("detail").ends_with(seen), "{}", row.text("detail"));
+    let action = row.text("action");
+    assert!(action.contains("cooling of rank 0:") && action.contains("power cap of rank 1 with"), "{action}");
+    let evidence = answer.rows_where("finding_evidence", |r| r.text("finding_id") == row.text("finding_id"));
+    for (filter, words) in [
+        ("rank IN (0) AND kind = 'temperature'", "at 88 C while the clock falls"),
+        ("rank IN (1) AND kind = 'power'", "at a power plateau of 700 W"),
+    ] {
+        let shown = evidence.iter().find(|r| r.text("filter") == filter).expect("the evidence of a rank");
+        assert_eq!(shown.text("words"), words);
+    }
+}
+
+#[test]
 fn noise_of_a_long_job_does_not_hide_a_rank_with_a_lower_clock() {
     /// Each of the other ranks is 4 % below now and then: in 5 of its 40 steps.
     fn low(rank: u32, step: usize) -> f64 {

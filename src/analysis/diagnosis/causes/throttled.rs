@@ -6,8 +6,8 @@ use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::clocks::{
-    DeviceFall, SeenBeside, SlowerClock, SlowerWords, StepClock, do_most_fall, is_shown_by, megahertz,
-    peers_of, performance,
+    DeviceFall, SeenOfRanks, SlowerClock, SlowerWords, StepClock, do_most_fall, is_shown_by, megahertz,
+    peers_of,
 };
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
@@ -56,7 +56,6 @@ fn words(late: &LateFacts) -> Option<LateWords> {
     if !are_most && !matches!(late.main, None | Some(SlowDevice | SlowKernel)) {
         return None;
     }
-    let first = *slower.first()?;
     let steps: Vec<(StepKey, u32)> = late
         .straggler
         .steps
@@ -69,7 +68,8 @@ fn words(late: &LateFacts) -> Option<LateWords> {
         return None;
     }
     let words = SlowerWords::new(late.job, &slower, &late.job.words.named(late.ranks));
-    let seen = first.seen.filter(|_| slower.iter().all(|s| s.seen.is_some()));
+    let rank = |s: &SlowerClock| Some(late.job.parts.get(s.place.0 as usize)?.rank);
+    let seen = SeenOfRanks::new(slower.iter().filter_map(|s| Some((rank(s)?, s.seen, s.is_state_recorded))));
     let SlowerWords { clocks, longer } = words;
     let only_if = match late.clocks.recorded.is_model_assumed {
         true => ", by the clock if the devices are of one model",
@@ -79,13 +79,9 @@ fn words(late: &LateFacts) -> Option<LateWords> {
         instead: format!("{}: {longer}{only_if}", capital(&clocks)),
         are_most,
         is_open: late.clocks.recorded.is_model_assumed,
-        beside: seen.map_or(String::new(), |seen| seen.words()),
-        action: performance(
-            seen,
-            slower.iter().all(|s| s.is_state_recorded),
-            &late.job.words.plain(late.ranks),
-        ),
-        evidence: evidence(late.ranks, clocks, seen, energy_of_slower(late, &slower)),
+        beside: seen.words(late.job),
+        action: seen.action(late.job),
+        evidence: evidence(late.ranks, clocks, &seen, energy_of_slower(late, &slower)),
         ..LateWords::default()
     })
 }
@@ -96,7 +92,7 @@ struct AllFalls<'a> {
     /// Whether there are no other devices.
     is_all: bool,
     falls: Vec<(PartDevice, &'a DeviceFall)>,
-    seen: Option<SeenBeside>,
+    seen: SeenOfRanks,
     /// Whether kernels of these devices take longer by that.
     is_shown: bool,
 }
@@ -112,9 +108,8 @@ fn of_all(context: &Context) -> Option<Cause> {
     let ranks: Vec<u32> = ranks.into_iter().collect();
     let (from_to, low, busy) = (all.fall_words(), all.sum(|f| f.low), all.sum(|f| f.busy));
     let clocks = format!("{from_to} in {} of {} of busy time", fmt_ns(low), fmt_ns(busy));
-    let evidence = evidence(&ranks, clocks, all.seen, all.energy());
-    let is_recorded = all.falls.iter().all(|(_, f)| f.is_state_recorded());
-    let action = performance(all.seen, is_recorded, &context.job.words.plain(&ranks));
+    let evidence = evidence(&ranks, clocks, &all.seen, all.energy());
+    let action = all.seen.action(context.job);
     let mut cause = context.cause(CauseKind::Throttled, "all", ranks, OwnedTime::new(), gain);
     cause.needs = &[Capability::DeviceTime];
     cause.certainty = if all.is_shown { CauseCertainty::Likely } else { CauseCertainty::AtMost };
@@ -133,13 +128,13 @@ impl<'a> AllFalls<'a> {
         if !do_most_fall(falls.iter().map(|(_, fall)| *fall), places.len()) {
             return None;
         }
-        let seen: Vec<SeenBeside> = falls.iter().filter_map(|(_, fall)| fall.seen()).collect();
-        let first = seen.first().copied();
-        let is_alike = |s: &&SeenBeside| first.is_some_and(|first| first.counter() == s.counter());
-        let alike = seen.iter().filter(is_alike).count();
+        let seen = |((part, _), fall): &(PartDevice, &DeviceFall)| {
+            (context.rank(*part), fall.seen(), fall.is_state_recorded())
+        };
+        let seen = SeenOfRanks::new(falls.iter().map(seen));
         let is_shown = is_shown_by(falls.iter().filter(|(_, f)| f.is_shown()).count(), falls.len());
         let is_all = falls.len() == places.len();
-        Some(Self { context, is_all, seen: first.filter(|_| alike * 2 > falls.len()), falls, is_shown })
+        Some(Self { context, is_all, seen, falls, is_shown })
     }
 
     /// Devices that lose time by it.
@@ -185,7 +180,8 @@ impl<'a> AllFalls<'a> {
     }
 
     fn detail(&self) -> String {
-        let mut parts: Vec<String> = self.seen.map(SeenBeside::words).into_iter().collect();
+        let mut parts = vec![self.seen.words(self.context.job)];
+        parts.retain(|words| !words.is_empty());
         let longest = self.told().max_by_key(|(place, fall)| (fall.low, std::cmp::Reverse(*place)));
         match longest.map(|(_, fall)| fall).filter(|fall| self.is_shown && !fall.kernel.is_empty()) {
             Some(fall) => {
@@ -245,20 +241,18 @@ fn energy_of_slower(late: &LateFacts, slower: &[&SlowerClock]) -> Option<String>
 }
 
 /// The samples that show a lower clock, what is seen beside it, and the energy of a step.
-fn evidence(
-    ranks: &[u32],
-    clocks: String,
-    seen: Option<SeenBeside>,
-    energy: Option<String>,
-) -> Vec<Evidence> {
-    let filter = |kind: &str| format!("{} AND kind = '{kind}'", of_ranks(ranks));
-    let row = |kind: &str, words| Evidence { table: "hardware_counters", filter: filter(kind), words };
-    let clocks = row(HardwareCounter::SmClock.key(), clocks);
+fn evidence(ranks: &[u32], clocks: String, seen: &SeenOfRanks, energy: Option<String>) -> Vec<Evidence> {
+    let row = |kind: &str, ranks: &[u32], words| Evidence {
+        table: "hardware_counters",
+        filter: format!("{} AND kind = '{kind}'", of_ranks(ranks)),
+        words,
+    };
+    let clocks = row(HardwareCounter::SmClock.key(), ranks, clocks);
     let energy = energy.map(|words| Evidence {
         table: EnergyTable::SPEC.name,
         filter: format!("{} AND scope = 'step'", of_ranks(ranks)),
         words,
     });
-    let seen = seen.map(|seen| row(seen.counter(), seen.words()));
-    [Some(clocks), seen, energy].into_iter().flatten().collect()
+    let seen = seen.shown().map(|(kind, ranks, words)| row(kind, &ranks, words));
+    [clocks].into_iter().chain(seen).chain(energy).collect()
 }

@@ -108,13 +108,26 @@ impl SeenBeside {
         }
     }
 
-    /// In a sentence.
-    pub(crate) fn words(self) -> String {
+    /// In W or C.
+    pub(super) fn value(self) -> i64 {
         match self {
-            Self::Power(watts) => {
-                format!("at a power plateau of {} W", fmt_count(watts.max(0).unsigned_abs()))
-            }
-            Self::Heat(celsius) => format!("at {celsius} C while the clock falls"),
+            Self::Power(value) | Self::Heat(value) => value,
+        }
+    }
+
+    /// In a sentence, of devices with states of one kind: `most` has the largest value, and this the smallest.
+    pub(super) fn words_to(self, most: Self) -> String {
+        let shown = |value: i64| match self {
+            Self::Power(_) => fmt_count(value.max(0).unsigned_abs()),
+            Self::Heat(_) => value.to_string(),
+        };
+        let values = match (self.value(), most.value()) {
+            (least, most) if least == most => shown(least),
+            (least, most) => format!("{} to {}", shown(least), shown(most)),
+        };
+        match self {
+            Self::Power(_) => format!("at a power plateau of {values} W"),
+            Self::Heat(_) => format!("at {values} C while the clock falls"),
         }
     }
 }
@@ -136,7 +149,12 @@ mod tests {
     #[test]
     fn power_is_at_its_plateau_for_most_of_the_time() {
         assert_eq!(state(80, 100, 66).seen(), Some(SeenBeside::Power(700)));
-        assert_eq!(SeenBeside::Power(1_200).words(), "at a power plateau of 1,200 W");
+        let power = SeenBeside::Power(1_200);
+        assert_eq!(power.words_to(power), "at a power plateau of 1,200 W");
+        assert_eq!(
+            SeenBeside::Heat(86).words_to(SeenBeside::Heat(88)),
+            "at 86 to 88 C while the clock falls"
+        );
         assert_eq!(state(79, 100, 66).seen(), None);
         assert_eq!(state(100, 79, 90).seen(), Some(SeenBeside::Power(700)));
         // Both at their highest: neither is told.
