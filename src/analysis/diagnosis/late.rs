@@ -62,6 +62,8 @@ pub(crate) struct LateWords {
     pub(crate) action: String,
     /// Whether most ranks are late.
     pub(crate) are_most: bool,
+    /// Whether they are late by different amounts, so that the slowest hide the others.
+    pub(crate) has_levels: bool,
     /// Whether it holds only if something is so that is not recorded.
     pub(crate) is_open: bool,
     /// Before what the delays show.
@@ -143,17 +145,17 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
         let share = percent(s.gain, judged.length.time).unwrap_or(0.0);
         let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
         if is_seldom || !s.behind.is_empty() {
-            out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, s, (judged, why, clocks))));
+            out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, (s, None), (judged, why, clocks))));
             continue;
         }
-        let late = late_rank(job, out.stragglers.len(), s, (judged, why, clocks));
+        let late = late_rank(job, out.stragglers.len(), (s, None), (judged, why, clocks));
         let wider = (late.kind == CauseKind::Throttled).then(|| {
             let is_named = |part| out.names(job, part) || is_judged(part);
             late_clocks::with_unnamed(job, clocks, s, is_named, judged)
         });
-        let wider = wider.flatten().and_then(|s| {
-            let late = late_rank(job, out.stragglers.len(), &s, (judged, why, clocks));
-            (late.kind == CauseKind::Throttled).then_some((late, s))
+        let wider = wider.flatten().and_then(|wider| {
+            let late = late_rank(job, out.stragglers.len(), (&wider, Some(s)), (judged, why, clocks));
+            (late.kind == CauseKind::Throttled).then_some((late, wider))
         });
         match wider {
             Some((late, s)) => out.push(late, &s),
@@ -161,7 +163,7 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
         }
     }
     for s in late_clocks::unnamed(job, clocks, |part| out.names(job, part), judged) {
-        let late = late_rank(job, out.stragglers.len(), &s, (judged, why, clocks));
+        let late = late_rank(job, out.stragglers.len(), (&s, None), (judged, why, clocks));
         if late.kind == CauseKind::Throttled {
             out.push(late, &s);
         }
@@ -169,10 +171,11 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     out
 }
 
+/// `named`: the straggler without the ranks that it hides, if there are such ranks.
 fn late_rank(
     job: &Job,
     index: usize,
-    s: &Straggler,
+    (s, named): (&Straggler, Option<&Straggler>),
     (judged, why, clocks): (&Judgement, &[StepDifferences], &JobClocks),
 ) -> LateRank {
     let steps = judged.steps.len();
@@ -220,12 +223,10 @@ fn late_rank(
     // A straggler that is told by its clock alone: no test showed that its delays are more than chance, so
     // they are not given as evidence.
     let delays = (s.evidence != NoChance::LowerClock).then(|| of_delays(&ranks, &key, total / late));
+    let late_then = who_is_late(job, judged, (s, named), &words);
     let evidence = words.evidence.into_iter().chain(delays.into_iter().flatten()).collect();
     if !words.instead.is_empty() {
-        let subject = if ranks.len() == 1 { "It is" } else { "They are" };
-        let when = sentence.split_once(" late ").map_or("", |(_, when)| when);
-        let beside = if words.beside.is_empty() { String::new() } else { format!(", {}", words.beside) };
-        why = format!("{subject} late {when}{beside}");
+        why = late_then;
         sentence = words.instead;
     }
     LateRank {
@@ -241,6 +242,50 @@ fn late_rank(
         gain: s.gain,
         p_value: s.evidence.p_value(),
         evidence,
+    }
+}
+
+/// Who is late and when, behind a sentence that says why.
+fn who_is_late(
+    job: &Job,
+    judged: &Judgement,
+    (s, named): (&Straggler, Option<&Straggler>),
+    words: &LateWords,
+) -> String {
+    let ranks = |parts: &[u32]| -> Vec<u32> {
+        let mut ranks: Vec<u32> =
+            parts.iter().filter_map(|p| Some(job.parts.get(*p as usize)?.rank)).collect();
+        ranks.sort_unstable();
+        ranks
+    };
+    let when = |s: &Straggler| when(job, judged, s, judged.steps.len());
+    let together = |s: &Straggler| if s.pattern == Pattern::Together { "together " } else { "" };
+    let behind = |mark: &str| match words.beside.as_str() {
+        "" => String::new(),
+        beside => format!("{mark} {beside}"),
+    };
+    match named {
+        Some(named) => {
+            let hidden: Vec<u32> = s.parts.iter().filter(|p| !named.parts.contains(p)).copied().collect();
+            let (late, hidden) = (ranks(&named.parts), ranks(&hidden));
+            let (is, repaired) = if late.len() == 1 { ("is", "it is") } else { ("are", "they are") };
+            format!(
+                "{} {is} late {}{}; {} would be once {repaired} repaired{}",
+                capital(&job.words.named(&late)),
+                together(named),
+                when(named),
+                job.words.plain(&hidden),
+                behind(";")
+            )
+        }
+        // No test says which of these ranks make the others wait: the slowest hide the others.
+        None if words.has_levels && s.evidence == NoChance::LowerClock => {
+            format!("Their clocks are so {}{}", when(s), behind(","))
+        }
+        None => {
+            let subject = if s.parts.len() == 1 { "It is" } else { "They are" };
+            format!("{subject} late {}{}{}", together(s), when(s), behind(","))
+        }
     }
 }
 

@@ -410,7 +410,8 @@ fn ranks_of_several_lower_clocks_are_told_together() {
     let words = "Rank 0 runs at 1,410 MHz, rank 1 at 1,700, the others at 1,980: their kernels are 1.40 and 1.17 x longer";
     let found = Job { clock: low, longer: |rank, step| 1_980.0 / low(rank, step), ..Job::default() }.told();
     assert_eq!(shown(&found), [["0,1", words, "likely"]]);
-    // Without the first the second would still be late.
+    // Only the first makes the others wait, but without it the second would; the gain is that of both.
+    assert_eq!(found[0].text("detail"), "Rank 0 is late in all 8 steps; rank 1 would be once it is repaired");
     assert_eq!(found[0].int("recoverable_ns"), us(8 * 4_040));
 }
 

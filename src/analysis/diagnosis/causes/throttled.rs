@@ -70,7 +70,7 @@ fn words(late: &LateFacts) -> Option<LateWords> {
     let words = SlowerWords::new(late.job, &slower, &late.job.words.named(late.ranks));
     let rank = |s: &SlowerClock| Some(late.job.parts.get(s.place.0 as usize)?.rank);
     let seen = SeenOfRanks::new(slower.iter().filter_map(|s| Some((rank(s)?, s.seen, s.is_state_recorded))));
-    let SlowerWords { clocks, longer } = words;
+    let SlowerWords { clocks, longer, has_levels } = words;
     let only_if = match late.clocks.recorded.is_model_assumed {
         true => ", by the clock if the devices are of one model",
         false => "",
@@ -79,6 +79,7 @@ fn words(late: &LateFacts) -> Option<LateWords> {
         instead: format!("{}: {longer}{only_if}", capital(&clocks)),
         are_most,
         is_open: late.clocks.recorded.is_model_assumed,
+        has_levels,
         beside: seen.words(late.job),
         action: seen.action(late.job),
         evidence: evidence(late.ranks, clocks, &seen, energy_of_slower(late, &slower)),

@@ -16,6 +16,8 @@ pub(crate) struct SlowerWords {
     pub(crate) clocks: String,
     /// `its kernels are 1.40 x longer`.
     pub(crate) longer: String,
+    /// Whether their clocks are apart from each other.
+    pub(crate) has_levels: bool,
 }
 
 /// Devices of about the same clock, Hz.
@@ -52,7 +54,11 @@ impl SlowerWords {
                 (all.iter().enumerate().map(one).collect::<Vec<_>>().join(", "), listed(&longer))
             }
         };
-        Self { clocks: format!("{own}, {beside}"), longer: format!("{kernels} {longer} x longer") }
+        Self {
+            clocks: format!("{own}, {beside}"),
+            longer: format!("{kernels} {longer} x longer"),
+            has_levels: levels.len() > 1,
+        }
     }
 }
 

@@ -230,19 +230,26 @@ struct PeerKernels<'a> {
     job: &'a Job,
     windows: &'a BTreeMap<StepKey, Arc<DeviceWindows>>,
     /// The last that were asked for: most slower devices of a model are slower in the same steps.
-    last: Option<(Arc<[PartDevice]>, BTreeSet<StepKey>, Vec<KernelSums>)>,
+    last: Option<KernelsOfPeers>,
+}
+
+/// The kernels of each compared device of a model in some steps.
+struct KernelsOfPeers {
+    peers: Arc<[PartDevice]>,
+    keys: BTreeSet<StepKey>,
+    sums: Vec<KernelSums>,
 }
 
 impl PeerKernels<'_> {
     /// Those of each compared device in some steps.
     fn of(&mut self, peers: &Arc<[PartDevice]>, keys: &BTreeSet<StepKey>) -> &[KernelSums] {
-        let last = self.last.take().filter(|(of, steps, _)| Arc::ptr_eq(of, peers) && steps == keys);
-        let new = || {
-            let sums = compared(peers).iter().map(|p| kernels(self.job, self.windows, keys, *p)).collect();
-            (Arc::clone(peers), keys.clone(), sums)
-        };
-        let last = last.unwrap_or_else(new);
-        &self.last.insert(last).2
+        let last = self.last.take().filter(|last| Arc::ptr_eq(&last.peers, peers) && last.keys == *keys);
+        let last = last.unwrap_or_else(|| KernelsOfPeers {
+            peers: Arc::clone(peers),
+            keys: keys.clone(),
+            sums: compared(peers).iter().map(|p| kernels(self.job, self.windows, keys, *p)).collect(),
+        });
+        &self.last.insert(last).sums
     }
 }
 
