@@ -1,10 +1,11 @@
-//! The rank that a name says: of a file, of its folder, or of a part of a merged file.
+//! The ranks of files: what a file says of itself, what its name or its folder says, or its position.
 //!
 //! Names are rules of many tools, tried in order; a number that fits none of them is no rank.
 
-use crate::input::Input;
+use crate::input::{Input, base_name};
+use hta_trace::meta::RankSource;
 use regex::Regex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -171,9 +172,50 @@ fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
     }
 }
 
+/// A rank, and where it comes from.
+pub type Assigned = (u32, RankSource);
+
+/// Assigns a rank to each file: from the file, else from its name, else by position.
+///
+/// `claims` holds each file's `distributedInfo.rank`.
+pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
+    // The name of a file with several processes says nothing about one of them.
+    let name = |i: &Input| if i.process.is_some() { String::new() } else { base_name(&i.path) };
+    let names: Vec<String> = inputs.iter().map(name).collect();
+    // A partial keeps the folders in the shown name only.
+    let folder = |i: &Input| if i.process.is_some() { Vec::new() } else { folder_names(Path::new(&i.shown)) };
+    let folders: Vec<Vec<String>> = inputs.iter().map(folder).collect();
+    let from_names = ranks_from_names(&names, &folders);
+    let mut ranks: Vec<Option<Assigned>> = claims
+        .iter()
+        .zip(&from_names)
+        .map(|(file, name)| match (file, name) {
+            (Some(r), _) => Some((*r, RankSource::File)),
+            (None, Some(r)) => Some((*r, RankSource::Name)),
+            (None, None) => None,
+        })
+        .collect();
+    // Assign the lowest free numbers in natural order of the names, which is the order of the inputs.
+    let taken: HashSet<u32> = ranks.iter().flatten().map(|r| r.0).collect();
+    let mut free = (0..).filter(|r| !taken.contains(r));
+    for rank in &mut ranks {
+        if rank.is_none() {
+            *rank = free.next().map(|r| (r, RankSource::Position));
+        }
+    }
+    ranks.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_without_a_rank_take_the_lowest_free_numbers() {
+        let inputs = ["a.json", "b.json", "c.json"].map(Input::named);
+        let got = assign_ranks(&inputs, &[None, Some(0), None]);
+        assert_eq!(got, [(1, RankSource::Position), (0, RankSource::File), (2, RankSource::Position)]);
+    }
     use crate::input::base_name;
 
     fn ranks(names: &[&str]) -> Vec<Option<u32>> {

@@ -1,17 +1,16 @@
-//! Resolves the user's arguments to files, and assigns ranks to the files.
+//! Resolves the user's arguments to files.
 
-use crate::coordinates::{folder_names, ranks_from_names};
+use crate::coordinates::assign_ranks;
 use crate::error::SetError;
 use crate::files::{Fault, Location};
-use crate::input::{FileHead, Input, PartKey, ProcessPart, base_name, is_packets_name};
-use crate::kineto::merged::rows;
+use crate::input::{Input, is_json};
+use crate::leave_out::{leave_out_copies, leave_out_twins, leave_out_without_rank};
 use crate::load::{is_dump_file, parts, peek};
 use crate::roles::{RolePattern, role_of, set_roles};
 use crate::sqlite::is_recorders_database;
-use hta_trace::meta::{RankSource, Recorder};
+use hta_trace::meta::RankSource;
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 11] = [
@@ -144,94 +143,6 @@ fn named_part(argument: &Location, shown: &str) -> Option<Input> {
     parts(file).into_iter().find(|part| part.process.is_some() && part.shown == shown)
 }
 
-/// Leaves out merged files that lie beside the files of their ranks: each becomes one input that is refused.
-fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
-    /// The rank of a part of a merged file, and its number of rows.
-    fn rank_of(i: &Input) -> Option<(u32, Option<u64>)> {
-        let part = i.process.as_ref()?;
-        if let PartKey::Rank(rank, _) = part.key { Some((rank, part.rows)) } else { None }
-    }
-    let merged: BTreeSet<PathBuf> =
-        inputs.iter().filter(|i| rank_of(i).is_some()).map(|i| i.path.to_path_buf()).collect();
-    if merged.is_empty() || inputs.iter().all(|i| i.process.is_some()) {
-        return inputs;
-    }
-    let alone = inputs.iter().filter(|i| i.process.is_none() && is_json(&i.path));
-    let (others, claims): (Vec<Input>, Vec<Option<u32>>) =
-        alone.filter_map(|i| Some((i.clone(), peek(i).ok()?.rank))).unzip();
-    let ranks = assign_ranks(&others, &claims);
-    for path in merged {
-        let Some(whole) = inputs.iter().find(|i| *i.path == *path).cloned() else { continue };
-        let whole = Input { process: None, seen: None, ..whole };
-        let mut parts = inputs.iter().filter(|i| *i.path == *path).filter_map(rank_of);
-        let is_copy = parts.all(|(rank, count)| {
-            let beside = ranks.iter().position(|(r, _)| *r == rank).and_then(|at| others.get(at));
-            beside.is_some_and(|other| rows(other) == count)
-        });
-        if is_copy {
-            let at = inputs.iter().position(|i| *i.path == *path);
-            let shown =
-                whole.shown.rsplit_once(" (rank ").map_or(whole.shown.clone(), |(file, _)| file.to_string());
-            let process = Some(ProcessPart { key: PartKey::CopyOfRanks, index: 0, count: 1, rows: None });
-            inputs.retain(|i| *i.path != *path);
-            inputs.insert(at.unwrap_or(0), Input { shown, process, ..whole });
-        }
-    }
-    inputs
-}
-
-/// Leaves out Perfetto traces that lie beside the Chrome JSON of the same name: torch writes less into them.
-/// Each becomes an input that is refused.
-fn leave_out_twins(mut inputs: Vec<Input>) -> Vec<Input> {
-    let stem = |input: &Input| (input.path.parent().map(Path::to_path_buf), base_name(&input.path));
-    let of_json = |input: &&Input| is_json(&input.path) && !is_packets_name(&input.path);
-    let of_packets: BTreeSet<_> = inputs.iter().filter(|i| is_packets_name(&i.path)).map(stem).collect();
-    // Other JSON may have the name, too: the settings of a run, its losses.
-    let is_trace = |input: &&Input| of_packets.contains(&stem(input)) && peek(input).is_ok();
-    let known: BTreeSet<_> = inputs.iter().filter(of_json).filter(is_trace).map(stem).collect();
-    let is_twin = |input: &Input| is_packets_name(&input.path) && known.contains(&stem(input));
-    inputs.iter_mut().filter(|input| is_twin(input)).for_each(|i| leave_out(i, PartKey::TwinOfJson));
-    inputs.dedup_by(|a, b| a.path == b.path && is_packets_name(&a.path) && is_left_out(a) && is_left_out(b));
-    inputs
-}
-
-/// Leaves out the Perfetto traces of torch whose names give no rank, if JSON of torch beside them has ranks:
-/// a position among these says nothing. If no file has a rank, a position is all that there is.
-fn leave_out_without_rank(inputs: &mut [Input]) {
-    if !inputs.iter().any(Input::is_own_packets) {
-        return;
-    }
-    let is_read = |i: &Input| (!i.is_dump()).then(|| peek(i).ok()).flatten();
-    let heads: Vec<Option<FileHead>> = inputs.iter().map(is_read).collect();
-    let read = || inputs.iter().zip(&heads).filter_map(|(input, head)| Some((input, head.as_ref()?)));
-    let (files, claims): (Vec<Input>, Vec<Option<u32>>) =
-        read().map(|(input, head)| (input.clone(), head.rank)).unzip();
-    let ranks = assign_ranks(&files, &claims);
-    let is_of_torch = |head: &FileHead| head.recorder.family() == Recorder::Kineto.family();
-    let is_ranked = |((input, head), (_, source)): ((&Input, &FileHead), &Assigned)| {
-        !input.is_own_packets() && is_of_torch(head) && *source != RankSource::Position
-    };
-    if !read().zip(&ranks).any(is_ranked) {
-        return;
-    }
-    let sources: Vec<RankSource> = ranks.into_iter().map(|(_, source)| source).collect();
-    let files = inputs.iter_mut().zip(&heads).filter(|(_, head)| head.is_some());
-    for ((input, _), source) in files.zip(sources) {
-        if input.is_own_packets() && source == RankSource::Position && role_of(input).is_none() {
-            leave_out(input, PartKey::WithoutRank);
-        }
-    }
-}
-
-fn leave_out(input: &mut Input, key: PartKey) {
-    let process = Some(ProcessPart { key, index: 0, count: 1, rows: None });
-    *input = Input { shown: input.path.display().to_string(), process, seen: None, ..input.clone() };
-}
-
-fn is_left_out(input: &Input) -> bool {
-    matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::TwinOfJson))
-}
-
 /// The files of a URL: an object, the objects that a pattern matches, or those in a folder.
 fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
     let text = url.to_string_lossy();
@@ -275,11 +186,6 @@ fn is_trace_name(name: &str) -> bool {
 /// The fault of a store inside an error of reading.
 fn of_store(error: io::Error) -> Fault {
     Fault::of(&error).cloned().unwrap_or_else(|| Fault::new(error.kind(), error.to_string(), None))
-}
-
-fn is_json(path: &Path) -> bool {
-    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-    [".json", ".gz", ".zst", ".tmp"].iter().any(|e| name.ends_with(e))
 }
 
 /// The files of a folder; where none is a trace, the traces in its folders as well: a job of several programs
@@ -374,51 +280,11 @@ pub fn natural_key(text: &str) -> Vec<(String, u64)> {
     key
 }
 
-/// A rank, and where it comes from.
-pub type Assigned = (u32, RankSource);
-
-/// Assigns a rank to each file: from the file, else from its name, else by position.
-///
-/// `claims` holds each file's `distributedInfo.rank`.
-pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
-    // The name of a file with several processes says nothing about one of them.
-    let name = |i: &Input| if i.process.is_some() { String::new() } else { base_name(&i.path) };
-    let names: Vec<String> = inputs.iter().map(name).collect();
-    // A partial keeps the folders in the shown name only.
-    let folder = |i: &Input| if i.process.is_some() { Vec::new() } else { folder_names(Path::new(&i.shown)) };
-    let folders: Vec<Vec<String>> = inputs.iter().map(folder).collect();
-    let from_names = ranks_from_names(&names, &folders);
-    let mut ranks: Vec<Option<Assigned>> = claims
-        .iter()
-        .zip(&from_names)
-        .map(|(file, name)| match (file, name) {
-            (Some(r), _) => Some((*r, RankSource::File)),
-            (None, Some(r)) => Some((*r, RankSource::Name)),
-            (None, None) => None,
-        })
-        .collect();
-    // Assign the lowest free numbers in natural order of the names, which is the order of the inputs.
-    let taken: std::collections::HashSet<u32> = ranks.iter().flatten().map(|r| r.0).collect();
-    let mut free = (0..).filter(|r| !taken.contains(r));
-    for rank in &mut ranks {
-        if rank.is_none() {
-            *rank = free.next().map(|r| (r, RankSource::Position));
-        }
-    }
-    ranks.into_iter().flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::input::has_trace_name;
-
-    #[test]
-    fn files_without_a_rank_take_the_lowest_free_numbers() {
-        let inputs = ["a.json", "b.json", "c.json"].map(Input::named);
-        let got = assign_ranks(&inputs, &[None, Some(0), None]);
-        assert_eq!(got, [(1, RankSource::Position), (0, RankSource::File), (2, RankSource::Position)]);
-    }
+    use std::path::Path;
 
     #[test]
     fn names_of_traces_are_told_from_other_names() {

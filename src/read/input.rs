@@ -173,6 +173,12 @@ pub fn is_packets_name(path: &Path) -> bool {
     is_packets && !name.contains(".json")
 }
 
+/// Whether a file is named as JSON, packed or not.
+pub(crate) fn is_json(path: &Path) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    [".json", ".gz", ".zst", ".tmp"].iter().any(|e| name.ends_with(e))
+}
+
 static RANK_FILE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(^|[^a-z])rank[-_.]?[0-9]+(\.[^/]*)?\.json$").ok());
 

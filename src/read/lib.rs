@@ -11,6 +11,7 @@ pub mod files;
 pub mod format;
 pub mod input;
 pub mod kineto;
+mod leave_out;
 pub mod load;
 mod marked_operator;
 pub mod opening;

@@ -2,7 +2,7 @@
 //! dropped.
 
 use hta_analysis::facts::graphs::capture_file::capture_file;
-use hta_read::discover::assign_ranks;
+use hta_read::coordinates::assign_ranks;
 use hta_read::error::{ReadError, SetError};
 use hta_read::input::Input;
 use hta_read::load::load;

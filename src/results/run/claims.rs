@@ -3,7 +3,7 @@
 use crate::run::error::RunError;
 use crate::run::programs::{PlacedFile, ProgramPlace, places};
 use hta_base::wording::ranks::ranks_named;
-use hta_read::discover::assign_ranks;
+use hta_read::coordinates::assign_ranks;
 use hta_read::error::{ReadError, SetError};
 use hta_read::input::{Input, PartKey};
 use hta_read::load::peek;

@@ -10,7 +10,7 @@
 //! several roles that are numbered as one program already keep their numbers.
 
 use hta_read::coordinates::world_in_name;
-use hta_read::discover::{Assigned, assign_ranks};
+use hta_read::coordinates::{Assigned, assign_ranks};
 use hta_read::input::{Input, ToldRole};
 use hta_read::roles::role_of;
 use hta_trace::meta::{LARGEST_GROUP, RankSource};
