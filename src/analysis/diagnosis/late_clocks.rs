@@ -64,9 +64,9 @@ fn is_slower(steps: &SlowerSteps) -> impl Fn(u32, Option<StepKey>) -> bool {
     }
 }
 
-/// A straggler that is late by its clock, with the ranks that have a lower clock, too, and are not named: they
-/// make nobody wait now, but they would once it is repaired. The gain is that of repairing all of them. `None`
-/// if there are no such ranks.
+/// A straggler that is late by its clock, with the ranks that have a lower clock, too, and are not named:
+/// they make nobody wait now, but they would once it is repaired. The gain is that of repairing all of
+/// them. `None` if there are no such ranks.
 pub(super) fn with_unnamed(
     job: &Job,
     clocks: &JobClocks,

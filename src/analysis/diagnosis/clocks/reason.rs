@@ -115,7 +115,8 @@ impl SeenBeside {
         }
     }
 
-    /// In a sentence, of devices with states of one kind: `most` has the largest value, and this the smallest.
+    /// In a sentence, of devices with states of one kind: `most` has the largest value, and this the
+    /// smallest.
     pub(super) fn words_to(self, most: Self) -> String {
         let shown = |value: i64| match self {
             Self::Power(_) => fmt_count(value.max(0).unsigned_abs()),

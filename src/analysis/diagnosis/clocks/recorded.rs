@@ -87,7 +87,8 @@ pub(crate) struct RecordedClocks {
 /// Share of the devices whose clocks fall of which kernels must show it, percent.
 const SHOWN_PCT: usize = 75;
 
-/// Whether the kernels of enough devices, [`SHOWN_PCT`] of all whose clocks fall, show that the fall costs time.
+/// Whether the kernels of enough devices, [`SHOWN_PCT`] of all whose clocks fall, show that the fall costs
+/// time.
 pub(crate) fn is_shown_by(shown: usize, all: usize) -> bool {
     shown > 0 && shown * 100 >= all * SHOWN_PCT
 }

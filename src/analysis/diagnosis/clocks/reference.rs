@@ -13,9 +13,10 @@ use hta_base::order_statistics::median_of_others;
 /// Smallest distance of clocks, thousandths. Devices of a model differ by less at the same work, and a rank
 /// that is 3 % slower is late by that.
 pub(super) const LOWER_MILLE: i128 = 25;
-/// The same where most devices are lower than a few. Chips of one model differ: at a power cap one good chip
-/// of eight reaches 5 % more than the others, and nothing is wrong with these. That nearly all are slowed down
-/// is the less usual explanation, so it is told only from a distance on that good chips do not have.
+/// The same where most devices are lower than a few. Chips of one model differ: at a power cap one good
+/// chip of eight reaches 5 % more than the others, and nothing is wrong with these. That nearly all are
+/// slowed down is the less usual explanation, so it is told only from a distance on that good chips do not
+/// have.
 const MOST_LOWER_MILLE: i128 = 100;
 
 /// Whether a clock is below another one by so many thousandths of that.

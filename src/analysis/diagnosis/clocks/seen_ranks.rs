@@ -1,5 +1,5 @@
-//! What is seen beside the low clocks of several ranks: of all together where it is the same, else by rank. One
-//! device may be hot while another one is at its power plateau.
+//! What is seen beside the low clocks of several ranks: of all together where it is the same, else by rank.
+//! One device may be hot while another one is at its power plateau.
 
 use crate::diagnosis::clocks::reason::SeenBeside;
 use crate::diagnosis::clocks::words::performance;

@@ -188,9 +188,10 @@ fn lower_devices(clocks: &RecordedClocks) -> BTreeSet<PartDevice> {
     lower.into_iter().filter(|(_, steps)| is_lasting(steps)).map(|(place, _)| place).collect()
 }
 
-/// Whether there is a stretch of steps in which a device is lower more often than not, by [`STEPS`] steps and
-/// more. With noise each device is lower in some steps of a long job, here and there, and the more steps there
-/// are, the more of these follow each other by chance: as in rows of heads of a coin, one more for twice as many.
+/// Whether there is a stretch of steps in which a device is lower more often than not, by [`STEPS`] steps
+/// and more. With noise each device is lower in some steps of a long job, here and there, and the more
+/// steps there are, the more of these follow each other by chance: as in rows of heads of a coin, one more
+/// for twice as many.
 ///
 /// ```text
 /// 200 steps, 6 needed   ..v....v.v..........v....v...   noise: 1
