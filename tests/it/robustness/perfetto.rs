@@ -395,15 +395,20 @@ fn runs_that_were_merged_are_captures_of_their_own() {
     assert!(said.contains("process") && said.contains("(after)"), "{said}");
 }
 
-#[test]
-fn beside_json_a_name_must_give_the_rank() {
+/// A folder with the JSON of ranks 0 and 1.
+fn of_two_ranks() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for rank in 0..2 {
         let json = job().rank(rank).to_bytes(&Format::default());
         write(&folder.path().join(format!("rank_{rank}.json")), &json);
     }
-    let packets = perfetto_file(&job().to_packets());
-    write(&folder.path().join("capture.pftrace"), &packets);
+    folder
+}
+
+#[test]
+fn beside_json_a_name_must_give_the_rank() {
+    let folder = of_two_ranks();
+    write(&folder.path().join("capture.pftrace"), &perfetto_file(&job().to_packets()));
     for command in ["inputs", "breakdown"] {
         let run = hta(&[command], &[folder.path()]);
         let said = [run.stdout, run.stderr].map(|b| String::from_utf8_lossy(&b).into_owned()).join("\n");
@@ -450,10 +455,8 @@ fn where_no_file_has_a_rank_all_are_numbered() {
 
 #[test]
 fn beside_json_of_the_same_name_the_json_is_read() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = of_two_ranks();
     for rank in 0..2 {
-        let json = job().rank(rank).to_bytes(&Format::default());
-        write(&folder.path().join(format!("rank_{rank}.json")), &json);
         write(&folder.path().join(format!("rank_{rank}.pftrace")), &perfetto_file(&job().to_packets()));
     }
     let run = hta(&["inputs"], &[folder.path()]);
