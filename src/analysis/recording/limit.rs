@@ -24,6 +24,12 @@ table! {
 /// What to do about a file that is cut.
 pub const WHOLE_FILE: &str = "get the whole file: copy it again, or let the profiler finish writing it";
 
+/// That the files of some ranks end in the middle of their events.
+pub fn cut_files(ranks: &[u32]) -> String {
+    let (files, are) = if ranks.len() == 1 { ("file", "is") } else { ("files", "are") };
+    format!("the {files} of {} {are} cut", ranks_named(ranks))
+}
+
 /// Why a capability of a rank, or of the job, is not carried in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
@@ -53,13 +59,10 @@ impl Limit {
     /// The same limit, which may come from the cut of files: what is missing may stand behind it. `cut`: the
     /// ranks of those files.
     pub(crate) fn behind_cut(self, cut: &[u32]) -> Limit {
-        let files = match cut {
-            [] => return self,
-            [_] => "the file",
-            _ => "the files",
-        };
-        let are = if cut.len() == 1 { "is" } else { "are" };
-        let sentence = format!("{files} of {} {are} cut: {}", ranks_named(cut), self.sentence);
+        if cut.is_empty() {
+            return self;
+        }
+        let sentence = format!("{}: {}", cut_files(cut), self.sentence);
         Limit { sentence, next: WHOLE_FILE.to_string(), ..self }
     }
 

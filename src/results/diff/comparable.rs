@@ -5,7 +5,7 @@ use crate::diff::population::Population;
 use crate::diff::set::{Basis, SetRank, WorkSide};
 use hta_analysis::diagnosis::CauseKind;
 use hta_analysis::diagnosis::{FindingRow, Findings};
-use hta_analysis::recording::limit::WHOLE_FILE;
+use hta_analysis::recording::limit::{WHOLE_FILE, cut_files};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::ranks::ranks_named;
@@ -83,11 +83,9 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
     }
     for (side, cut) in ["base", "test"].into_iter().zip(cut_ranks(p)) {
         if !cut.is_empty() {
-            let (s, are) = if cut.len() == 1 { ("", "is") } else { ("s", "are") };
             out.warnings.push(format!(
-                "{side}: the file{s} of {} {are} cut: part of a change may stand behind the cut; \
-                 {WHOLE_FILE}",
-                ranks_named(&cut)
+                "{side}: {}: part of a change may stand behind the cut; {WHOLE_FILE}",
+                cut_files(&cut)
             ));
         }
     }
