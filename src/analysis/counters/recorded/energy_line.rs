@@ -1,6 +1,10 @@
 //! The energy of a job in one line, for the head of a report and of a page.
 
 use hta_base::units::fmt_joules;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A device and its rank.
+pub type DeviceOfRank = (u32, Option<i64>);
 
 /// The energies of one device that works, in joules; `None`: not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -12,10 +16,20 @@ pub struct KnownEnergy {
     pub capture: Option<f64>,
 }
 
-/// What the devices of a job take: their sum and spread where there are several. `None` if nothing is known.
-/// `noun`: step or iteration. Tokens of several devices are not added up, because devices that share a model
+/// What the devices that work take: their sum and spread where there are several. `None` if nothing is known.
+/// `noun`: step or iteration.
+pub fn energy_of_devices(
+    working: &BTreeSet<DeviceOfRank>,
+    known: &BTreeMap<DeviceOfRank, KnownEnergy>,
+    noun: &str,
+) -> Option<String> {
+    let of = |device: &DeviceOfRank| known.get(device).copied().unwrap_or_default();
+    energy_line(&working.iter().map(of).collect::<Vec<KnownEnergy>>(), noun)
+}
+
+/// The line of devices with these energies. Tokens of several devices are not added up, because devices that share a model
 /// bring the same tokens on.
-pub fn energy_line(devices: &[KnownEnergy], noun: &str) -> Option<String> {
+fn energy_line(devices: &[KnownEnergy], noun: &str) -> Option<String> {
     let known = |of: fn(&KnownEnergy) -> Option<f64>| devices.iter().filter_map(of).collect::<Vec<f64>>();
     let (steps, tokens) = (known(|d| d.step), known(|d| d.token));
     let (all, per) = match steps.is_empty() {

@@ -9,7 +9,7 @@ mod step_energies;
 mod tables;
 mod words;
 
-pub use energy_line::{KnownEnergy, energy_line};
+pub use energy_line::{DeviceOfRank, KnownEnergy, energy_of_devices};
 pub use tables::{EnergyRow, EnergyTable, HardwareByRank, HardwareCounterMeans, HardwareCounters};
 pub use tables::{HardwareByRankRow, HardwareMeanRow};
 

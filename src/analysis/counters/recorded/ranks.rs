@@ -1,6 +1,6 @@
 //! Recorded counters over ranks: one row for each device, beside what is computed from its kernels.
 
-use super::energy_line::{KnownEnergy, energy_line};
+use super::energy_line::{DeviceOfRank, KnownEnergy, energy_of_devices};
 use super::tables::{EnergyTable, HardwareByRank, HardwareByRankRow, HardwareCounterMeans, HardwareMeanRow};
 use crate::api::{Align, Options, Partial, View};
 use crate::counters::CounterMeans;
@@ -96,20 +96,17 @@ fn add_energy(all: &mut ByDevice, partial: &Partial) {
 }
 
 /// The devices that work, with their ranks.
-fn working(partials: &[Partial]) -> BTreeSet<(u32, Option<i64>)> {
+fn working(partials: &[Partial]) -> BTreeSet<DeviceOfRank> {
     partials.iter().flat_map(|p| p.rows::<CounterMeans>().map(|r| (r.rank, r.device))).collect()
 }
 
 /// The energy of the devices that work, in one line.
 pub(crate) fn energy_of_job(table: &Batch, partials: &[Partial], noun: &str) -> Option<String> {
-    let mut devices: BTreeMap<(u32, Option<i64>), KnownEnergy> =
-        working(partials).into_iter().map(|place| (place, KnownEnergy::default())).collect();
-    for row in HardwareByRank::rows(table) {
-        if let Some(of) = devices.get_mut(&(row.rank, row.device)) {
-            *of = KnownEnergy { step: row.step_energy_j, token: row.token_energy_j, capture: row.energy_j };
-        }
-    }
-    energy_line(&devices.into_values().collect::<Vec<KnownEnergy>>(), noun)
+    let known = HardwareByRank::rows(table).map(|r| {
+        let energy = KnownEnergy { step: r.step_energy_j, token: r.token_energy_j, capture: r.energy_j };
+        ((r.rank, r.device), energy)
+    });
+    energy_of_devices(&working(partials), &known.collect(), noun)
 }
 
 /// The printed table; `None` if no counter was recorded.

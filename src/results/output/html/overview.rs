@@ -5,7 +5,7 @@ use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::counters::CounterMeans;
-use hta_analysis::counters::recorded::{HardwareByRank, KnownEnergy, energy_line};
+use hta_analysis::counters::recorded::{DeviceOfRank, HardwareByRank, KnownEnergy, energy_of_devices};
 use hta_analysis::inventory;
 use hta_analysis::inventory::HealthTable;
 use hta_analysis::inventory::edge_notes::{self, Noted};
@@ -271,7 +271,7 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn energy(results: &Results, set: &SetSummary) -> Result<Option<String>, ResultsError> {
-    let mut known: BTreeMap<(u32, Option<i64>), KnownEnergy> = BTreeMap::new();
+    let mut known: BTreeMap<DeviceOfRank, KnownEnergy> = BTreeMap::new();
     results.read::<Energies>(|r| {
         let energy = KnownEnergy { step: r.step_energy_j, token: r.token_energy_j, capture: r.energy_j };
         known.insert((r.rank, r.device), energy);
@@ -279,13 +279,12 @@ pub(crate) fn energy(results: &Results, set: &SetSummary) -> Result<Option<Strin
     if known.values().all(|energy| *energy == KnownEnergy::default()) {
         return Ok(None);
     }
-    let mut devices: BTreeMap<(u32, Option<i64>), KnownEnergy> = BTreeMap::new();
+    let mut working: BTreeSet<DeviceOfRank> = BTreeSet::new();
     results.read::<Working>(|r| {
-        let place = (r.rank, r.device);
-        devices.entry(place).or_insert_with(|| known.get(&place).copied().unwrap_or_default());
+        working.insert((r.rank, r.device));
     })?;
     let noun = step_noun(set.step_rules.iter().any(|rule| StepRule::names_iterations(rule)));
-    Ok(energy_line(&devices.into_values().collect::<Vec<KnownEnergy>>(), noun))
+    Ok(energy_of_devices(&working, &known, noun))
 }
 
 /// The section on problems of the input by kind, and on refused files.
