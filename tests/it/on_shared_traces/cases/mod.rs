@@ -1,5 +1,5 @@
-//! Small inputs with the right answer beside each: the folders `recordings`, `reports`, `jobs` and `hostile` of
-//! `../shared/cases`. Each has a page `EXPECTED.md` with a table, a row per input; `tests/cases/<folder>.toml` says what
+//! Small inputs with the right answer beside each: the folders `recordings`, `reports`, `jobs`, `hostile`, `reports4`,
+//! `files4` and `gains4` of `../shared/cases`. Each has a page `EXPECTED.md` with a table, a row per input; `tests/cases/<folder>.toml` says what
 //! the program must answer. The page is read as data: each of its rows must have an entry, and the right values that an
 //! entry checks must stand in the row.
 
@@ -51,4 +51,19 @@ fn jobs_get_the_right_answer() {
 #[test]
 fn hostile_inputs_get_the_right_answer() {
     check("hostile");
+}
+
+#[test]
+fn conditions_of_later_reports_get_the_right_answer() {
+    check("reports4");
+}
+
+#[test]
+fn real_recordings_get_the_right_answer() {
+    check("files4");
+}
+
+#[test]
+fn gains_get_the_right_answer() {
+    check("gains4");
 }
