@@ -24,7 +24,7 @@ use crate::record_edges::RecordEdges;
 use crate::shared::SharedFacts;
 use crate::stack::{Frames, StackForest};
 use crate::step::{Step, StepRule, StepWindow, Steps, find};
-use crate::step_window::{device_windows, finish, periods};
+use crate::step_window::{device_windows, finish, leave_out_time, periods, step_periods};
 use crate::stream_capture::StreamCaptures;
 use crate::strings::{StrId, TraceTexts};
 use crate::thread::{InnermostTimeline, host_rows};
@@ -287,14 +287,17 @@ impl RankTrace {
     /// host's) and the span. A step of a device begins with the host's, or when the device has finished the
     /// step before, and ends when the device has finished what was launched in it. So the steps of a device
     /// that lags behind its host are counted in full, unless the host's windows are equal to these
-    /// (`step_window`).
+    /// (`step_window`). Where much time lies between the steps and the user chose no window, a step goes on
+    /// up to the start of the next one.
     pub fn account_windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let mut all = self.windows(work, options);
         all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
         let is_marked = options.step_window != StepWindow::Device && self.steps.rule != StepRule::Capture;
-        if work.is_gpu && (is_marked || self.steps.are_iterations()) {
+        let is_cut = work.is_gpu || self.has_periods(options);
+        if is_cut && (is_marked || self.steps.are_iterations()) {
             let on_device = self.shared(|t| match (t.steps.are_iterations(), options.step_window) {
                 (true, _) => DeviceSteps(periods(&t.steps.steps)),
+                _ if t.has_periods(options) => DeviceSteps(step_periods(&t.steps.steps)),
                 // One rule for all: what was chosen for the other analyses.
                 (false, StepWindow::Auto) => DeviceSteps(t.steps.steps.iter().map(|s| s.window).collect()),
                 (false, _) => DeviceSteps(device_windows(&t.steps.steps, &t.activities)),
@@ -307,6 +310,12 @@ impl RankTrace {
             });
         }
         all
+    }
+
+    /// Whether the steps of the account go on up to the next one, because much time lies between them.
+    pub fn has_periods(&self, options: &ModelOptions) -> bool {
+        let is_open = options.step_window == StepWindow::Auto && self.steps.rule != StepRule::Capture;
+        is_open && !self.steps.are_iterations() && leave_out_time(&self.steps.steps)
     }
 
     /// Whether the lead or the lost tail covers a step's window on a device completely, given the window's

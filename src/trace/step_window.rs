@@ -204,9 +204,45 @@ pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
 
 /// The windows of iterations, each up to the start of the next one's.
 pub(crate) fn periods(steps: &[Step]) -> Vec<Span> {
-    let ends =
-        steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
+    periods_with(steps, 0)
+}
+
+/// The windows of steps, each up to the start of the next one's; the last one as long after its end as is
+/// usual between two of them.
+///
+/// ```text
+///   windows  [step 0   )....[step 1   )....[step 2   )
+///   periods  [step 0       )[step 1       )[step 2       )
+/// ```
+pub(crate) fn step_periods(steps: &[Step]) -> Vec<Span> {
+    let mut gaps: Vec<Ns> = gaps(steps).map(|gap| gap.len()).collect();
+    periods_with(steps, median(&mut gaps).unwrap_or(0))
+}
+
+fn periods_with(steps: &[Step], after_last: Ns) -> Vec<Span> {
+    let last = steps.last().map(|last| last.window.end.saturating_add(after_last));
+    let ends = steps.iter().skip(1).map(|next| next.window.start).chain(last);
     steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
+}
+
+/// The time between each step and the next one.
+pub fn gaps(steps: &[Step]) -> impl Iterator<Item = Span> {
+    steps.windows(2).filter_map(|pair| match pair {
+        [a, b] => Some(Span::new(a.window.end, b.window.start.max(a.window.end))),
+        _ => None,
+    })
+}
+
+/// Share of the time from the first step to the last that may lie between steps, percent. If it is more, a
+/// step of the account goes on up to the next one, so that this time has its place there.
+const BETWEEN_PCT: i128 = 2;
+
+/// Whether steps leave out more of the time between them than an account of them may.
+pub(crate) fn leave_out_time(steps: &[Step]) -> bool {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return false };
+    let between: Ns = gaps(steps).map(|gap| gap.len()).sum();
+    let whole = last.window.end.saturating_sub(first.window.start);
+    i128::from(between) * 100 > i128::from(whole) * BETWEEN_PCT
 }
 
 /// Each step's window on the device: from its start, or the end of the previous window, to the end of what

@@ -293,7 +293,7 @@ impl<'a> HostSide<'a> {
         let mark = self.marks.get(&row).copied();
         let moment = HostMoment { used, mark, code, after, row, name };
         let owned = self.owners.owner(self, &moment);
-        let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (StrId::EMPTY, row)));
+        let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (name, row)));
         AssignedHost { kind, key, row }
     }
 

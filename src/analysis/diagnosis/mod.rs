@@ -37,10 +37,12 @@ mod lost_words;
 mod memory;
 mod mix_causes;
 mod mix_words;
+mod open_books;
 mod owners;
 mod page;
 mod pauses;
 mod piece;
+mod recorded_time;
 mod repair;
 mod role_gaps;
 pub mod role_tables;
@@ -72,6 +74,7 @@ use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::lost::{LostTime, ways};
 use crate::diagnosis::pauses::HostPauses;
+use crate::diagnosis::recorded_time::RecordedTime;
 use crate::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
 use crate::diagnosis::sampled_metrics::{LinkSamples, SampledMeans};
 use crate::diagnosis::threat::MemoryThreats;
@@ -98,6 +101,7 @@ impl Analysis for DiagnosisOf {
                 FindingEvidence::SPEC,
                 VerdictTable::SPEC,
                 TimeAccount::SPEC,
+                RecordedTime::SPEC,
                 TimelineTable::SPEC,
                 TimelineWaits::SPEC,
                 HostPauses::SPEC,
@@ -136,11 +140,15 @@ impl Analysis for DiagnosisOf {
         let (mut clocks, mut step_clocks) = (DeviceClocks::default(), StepClocks::default());
         let (mut means, mut links) = (SampledMeans::default(), LinkSamples::default());
         let mut timeline = TimelineTable::default();
+        let mut recorded = RecordedTime::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
             let cut = (windows.as_slice(), options.kernel_wait_max);
             if trace.devices.len() <= MOST_DEVICES {
                 let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
+                if options.model.steps.is_none() {
+                    recorded_time::push(&mut recorded, trace, work, &idle);
+                }
                 if options.wants(TimelineTable::SPEC) {
                     timeline::push(
                         &mut timeline,
@@ -168,8 +176,11 @@ impl Analysis for DiagnosisOf {
         let made =
             [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
         let of_counters = [clocks.finish(), step_clocks.finish(), means.finish(), links.finish()];
-        let tables =
-            made.into_iter().chain([pauses::table(trace, &host.pauses)]).chain(of_counters).collect();
+        let tables = made
+            .into_iter()
+            .chain([pauses::table(trace, &host.pauses), recorded.finish()])
+            .chain(of_counters)
+            .collect();
         let reason = trace.without_devices();
         Partial { rank: trace.rank, tables, reason }
     }
@@ -177,10 +188,13 @@ impl Analysis for DiagnosisOf {
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
         let found = diagnose(job, partials, options);
         let (findings, evidence) = tables::finding_tables(&found);
-        let told = verdict::verdict(&found);
+        let outside = recorded_time::outside(partials, options, found.trust.has_iterations);
+        let told = verdict::verdict(&found, outside);
         let (lines, account) = (tables::lines(&told), tables::time_account(&found, job));
         let mut tables = vec![findings, evidence, lines, account, waits(job, &found.account)];
-        tables.extend(partials.iter().filter_map(|p| p.table(HostPauses::SPEC)).cloned());
+        for spec in [HostPauses::SPEC, RecordedTime::SPEC] {
+            tables.extend(partials.iter().filter_map(|p| p.table(spec)).cloned());
+        }
         tables.extend(role_tables::role_tables(job));
         let mut views = vec![views::by_rank(&found, job, options), views::by_owner(&found)];
         views.extend(role_tables::view(job));

@@ -4,6 +4,8 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::open_books;
+use crate::diagnosis::recorded_time::OutsideSteps;
 use crate::diagnosis::rule::LISTED_PCT;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::DeviceVendor;
@@ -20,7 +22,7 @@ use hta_trace::step::mask;
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
 /// Share of the time that no cause owns from which the verdict says so, percent.
-const UNEXPLAINED_PCT: f64 = 10.0;
+const UNEXPLAINED_PCT: f64 = 5.0;
 
 /// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
 pub(crate) fn finding_id(cause: &Cause) -> String {
@@ -40,7 +42,7 @@ pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
     }
 }
 
-pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
+pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     let account = &found.account;
     if account.steps.is_empty() && found.causes.is_empty() {
         return JobVerdict::default();
@@ -58,9 +60,10 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
         .iter()
         .filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
-    let lines = sentences(found, &causes);
-    let mut notes = Vec::new();
-    if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT) {
+    let lines = sentences(found, &causes, outside.uncounted.as_deref());
+    let mut notes = outside.notes;
+    notes.extend(outside.uncounted.filter(|_| !causes.is_empty()).map(|between| uncapital(&between)));
+    if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT && !causes.is_empty()) {
         notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
     }
     let why_left_out = found.trust.recording.why_left_out();
@@ -154,7 +157,12 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     let left_out = || recording.why_left_out();
     let of_recording =
         || left_out().or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
-    of_cause.map(str::to_string).or_else(of_recording).or_else(|| {
+    // What is withheld rests on something that was not recorded well enough.
+    let of_withheld = || {
+        found.causes.iter().find_map(|c| matches!(c.trust, Trust::Withheld(_)).then(|| c.trust.reason())?)
+    };
+    let of_withheld = || of_withheld().map(str::to_string);
+    of_cause.map(str::to_string).or_else(of_recording).or_else(of_withheld).or_else(|| {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
         Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
     })
@@ -240,9 +248,12 @@ fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String 
 }
 
 /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
-fn sentences(found: &Diagnosis, causes: &[ToldCause]) -> [String; 2] {
+fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> [String; 2] {
     let Some(first) = causes.first() else {
-        return ["No single fix saves 2 % of the time.".to_string(), format!("{}.", busy(found))];
+        let open =
+            between.map(str::to_string).or_else(|| open_books::largest(found).map(|open| open.sentence));
+        let first = open.unwrap_or_else(|| "No single fix saves 2 % of the time".to_string());
+        return [format!("{first}."), format!("{}.", busy(found))];
     };
     let saves = match (first.saved.as_str(), first.certainty) {
         ("", _) => String::new(),

@@ -24,6 +24,7 @@ pub mod ops;
 pub mod patterns;
 pub mod queue;
 pub mod record_edges;
+mod recorded_time;
 pub mod sampled_evidence;
 pub mod steps;
 pub mod throttled;

@@ -1,7 +1,7 @@
-//! Small inputs with the right answer beside each: the folders `recordings`, `reports`, `jobs`, `hostile`, `reports4`,
-//! `files4` and `gains4` of `../shared/cases`. Each has a page `EXPECTED.md` with a table, a row per input; `tests/cases/<folder>.toml` says what
-//! the program must answer. The page is read as data: each of its rows must have an entry, and the right values that an
-//! entry checks must stand in the row.
+//! Small inputs with the right answer beside each: the folders `recordings`, `reports`, `jobs`, `hostile`,
+//! `reports4`, `files4` and `gains4` of `../shared/cases`. Each has a page `EXPECTED.md` with a table, a row
+//! per input; `tests/cases/<folder>.toml` says what the program must answer. The page is read as data: each
+//! of its rows must have an entry, and the right values that an entry checks must stand in the row.
 
 mod entry;
 mod page;

@@ -1,0 +1,91 @@
+//! Whether the account is closed: "no fix saves much" is true only if next to all time is compute or has an
+//! owner that is told. Else the first sentence is what is missing.
+
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::collected::key_of;
+use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::rule::LISTED_PCT;
+use crate::diagnosis::trust::Trust;
+use hta_base::units::{Ns, fmt_pct, percent};
+use hta_base::wording::counts::uncapital;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What the account lacks, the largest first: in words, and its share of the time, percent.
+pub(super) struct OpenItem {
+    pub(super) sentence: String,
+    share: f64,
+}
+
+/// The largest share of the time that has no owner which is told, from where "no fix saves much" is not
+/// known. `None` if the books are closed.
+pub(super) fn largest(found: &Diagnosis) -> Option<OpenItem> {
+    let parts = TimePart::ALL.into_iter().filter(|part| *part != TimePart::Compute);
+    let all = parts.filter_map(|part| unowned(found, part)).chain(withheld(found));
+    let items: Vec<OpenItem> = all.collect();
+    items.into_iter().max_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+fn is_told(cause: &&Cause) -> bool {
+    !matches!(cause.trust, Trust::Withheld(_))
+}
+
+/// The time of a part that no cause owns, withheld or not; what is withheld is told as such.
+fn unowned(found: &Diagnosis, part: TimePart) -> Option<OpenItem> {
+    let account = &found.account;
+    let owned: Ns = found.causes.iter().map(|c| c.owned_part(part)).sum();
+    let share = percent(account.sum(part) - owned, account.all()).filter(|p| *p >= LISTED_PCT)?;
+    let of_time = format!("{} of the time", fmt_pct(Some(share)));
+    let sentence = match part {
+        TimePart::Idle => match about(found) {
+            Some(key) => {
+                format!("{of_time} has no cause that a rule knows: idle while `{key}` runs on the host")
+            }
+            None => format!("{of_time} the devices idle, and no rule knows the cause"),
+        },
+        TimePart::Copies => format!("{of_time} copies run that no compute hides"),
+        TimePart::Transfer => format!("{of_time} communication runs that no compute hides"),
+        TimePart::Waiting => {
+            format!("{of_time} devices wait for others in collectives, of which none is surely late")
+        }
+        TimePart::Unmatched => {
+            format!("{of_time} communication runs whose calls have no match on other ranks")
+        }
+        TimePart::FinishedEarly => format!("{of_time} devices have ended their step before the slowest one"),
+        TimePart::Compute => return None,
+    };
+    Some(OpenItem { sentence, share })
+}
+
+/// What the host runs in most of the idle time that nobody owns.
+fn about(found: &Diagnosis) -> Option<String> {
+    let owned = |kind, key: &str| found.causes.iter().any(|c| c.kind == kind && c.key == key);
+    let mut names: BTreeMap<&str, Ns> = BTreeMap::new();
+    for (_, _, cell) in found.account.cells() {
+        for l in cell.lost.iter().filter(|l| l.part == TimePart::Idle && !owned(l.kind, key_of(l))) {
+            *names.entry(&l.key).or_default() += l.time;
+        }
+    }
+    let all: Ns = names.values().sum();
+    let (key, most) = names.into_iter().max_by_key(|(key, ns)| (*ns, Reverse(*key)))?;
+    (!key.is_empty() && most * 2 > all).then(|| key.to_string())
+}
+
+/// The largest cause that the recording does not support.
+fn withheld(found: &Diagnosis) -> Option<OpenItem> {
+    let account = &found.account;
+    let share = |c: &Cause| {
+        let gain = percent(c.gain, account.time).unwrap_or(0.0);
+        gain.max(percent(c.owned_sum(), account.all()).unwrap_or(0.0))
+    };
+    let all = found.causes.iter().filter(|c| !is_told(c)).map(|c| (c, share(c)));
+    let (cause, share) = all.filter(|(_, p)| *p >= LISTED_PCT).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let reason = cause.trust.reason().unwrap_or_default();
+    let sentence = format!(
+        "Cannot tell whether {} ({} of the time): {reason}",
+        uncapital(&cause.words.what),
+        fmt_pct(Some(share))
+    );
+    Some(OpenItem { sentence, share })
+}
