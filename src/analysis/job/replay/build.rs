@@ -1,12 +1,12 @@
 //! Makes the nodes of a replay from the calls of a job.
 
+use crate::job::ready::TOLERANCE;
 use crate::job::replay::hosts::host_parts;
 use crate::job::replay::nodes::{Base, EndDependency, ReplayNode};
 use crate::job::window::start_without_meeting;
-use crate::job::{Instance, Job, Member, is_queued_behind};
+use crate::job::{Instance, Job, Member, RankSummary, is_queued_behind};
 use hashbrown::HashMap;
 use hta_base::units::Ns;
-use hta_trace::collective::CollectiveCall;
 
 /// What one member of an instance of a rooted kind needs; `None` for all starts.
 pub(super) fn one_instance(
@@ -37,7 +37,7 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
         let first = nodes.len() as u32;
         let node_of: HashMap<usize, u32> =
             order.iter().enumerate().map(|(k, &i)| (i, first + k as u32)).collect();
-        let before_on_stream = before_on_stream(calls, &order);
+        let behind = calls_behind(p, &order);
         let points = job.sync_points(part, lane);
         let mut previous: Option<(Ns, usize)> = None;
         for i in order {
@@ -54,7 +54,8 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
                 }
             };
             let member = Member { part, call: i as u32 };
-            let behind = before_on_stream.get(&i).and_then(|q| node_of.get(q)).copied();
+            let behind = behind.get(&i).copied().unwrap_or_default();
+            let behind = behind.map(|q| q.and_then(|q| node_of.get(&q)).copied());
             nodes.push(ReplayNode {
                 member,
                 lane: lane as u32,
@@ -77,10 +78,41 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
     }
 }
 
-/// For each call of a device the previous one on its stream, if the call started right after that one's end.
-fn before_on_stream(calls: &[CollectiveCall], order: &[usize]) -> HashMap<usize, usize> {
-    let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].shape.on_host).collect();
+/// A call that waits for another stream starts within this time after its end, ns.
+const STREAM_WAIT: Ns = 10_000;
+
+/// For each call of a device the calls that it waited behind: the previous one on its stream, if it started
+/// right after that one's end; and the one of another stream that its stream waited for, which shows in that
+/// it started when that one ended, although its data was ready before:
+///
+/// ```text
+///   compute     |backward]
+///   stream 21             [all-reduce of the tensors....]
+///   stream 20                                            [all-reduce of the gradients ...]
+///                         ^ ready                        ^ start: no earlier than the end on stream 21
+/// ```
+fn calls_behind(p: &RankSummary, order: &[usize]) -> HashMap<usize, [Option<usize>; 2]> {
+    let calls = &p.calls.calls;
+    let on_device = || order.iter().copied().filter(|i| !calls[*i].shape.on_host);
+    let mut by_start: Vec<usize> = on_device().collect();
     by_start.sort_by_key(|&i| (calls[i].shape.stream, calls[i].span.start, i));
-    let is_queued = |w: &&[usize]| is_queued_behind(&calls[w[0]], &calls[w[1]]);
-    by_start.windows(2).filter(is_queued).map(|w| (w[1], w[0])).collect()
+    let mut out: HashMap<usize, [Option<usize>; 2]> = HashMap::new();
+    for w in by_start.windows(2).filter(|w| is_queued_behind(&calls[w[0]], &calls[w[1]])) {
+        out.insert(w[1], [Some(w[0]), None]);
+    }
+    let mut by_end: Vec<(Ns, usize)> = on_device().map(|i| (calls[i].span.end, i)).collect();
+    by_end.sort_unstable();
+    for i in by_start {
+        let (c, ready) = (&calls[i], p.readiness[i].ready);
+        let own = out.get(&i).and_then(|of| of[0]).map_or(Ns::MIN, |q| calls[q].span.end);
+        let least = (c.span.start - STREAM_WAIT).max(ready + TOLERANCE).max(own);
+        let ended =
+            by_end[..by_end.partition_point(|(end, _)| *end <= c.span.start + TOLERANCE)].iter().rev();
+        let is_before = |q: usize| calls[q].shape.stream != c.shape.stream && calls[q].submit < c.submit;
+        let waited = ended.take_while(|(end, _)| *end > least).find(|(_, q)| is_before(*q));
+        if let Some((_, q)) = waited {
+            out.entry(i).or_default()[1] = Some(*q);
+        }
+    }
+    out
 }

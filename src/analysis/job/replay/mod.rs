@@ -3,7 +3,7 @@
 //! ```text
 //!   base ]---- local ----[ ready   start ..wait.. | transfer ] end
 //!
-//!   start = max(ready, end of the previous call on its stream)       end = latest start of the members + transfer
+//!   start = max(ready, end of the calls it waits behind)             end = latest start of the members + transfer
 //! ```
 //!
 //! A *base* is what the local work before a call follows: the end of the latest collective at which the rank
@@ -223,10 +223,10 @@ impl Replay {
         }
     }
 
-    /// When the call of a node started, as measured: not before the previous one on its stream has ended.
+    /// When the call of a node started, as measured: not before those that it waits behind have ended.
     fn start_of(&self, node: u32) -> Ns {
         let n = &self.nodes[node as usize];
-        n.behind.map_or(n.ready, |b| n.ready.max(self.nodes[b as usize].end))
+        n.start(n.ready, |b| self.nodes[b as usize].end)
     }
 
     /// The later of a node's own start and what it needs, as measured; `last`: last start by instance.
@@ -317,7 +317,7 @@ impl Replay {
                     };
                 }
                 NodeEvent::Start => {
-                    start[i] = n.behind.map_or(ready[i], |b| ready[i].max(end[b as usize]));
+                    start[i] = n.start(ready[i], |b| end[b as usize]);
                 }
                 NodeEvent::End => {
                     let at = |k: u32| start[k as usize];

@@ -56,8 +56,8 @@ pub(super) struct ReplayNode {
     pub(super) base: Base,
     /// From the base until the rank was ready, as measured, ns.
     pub(super) local: Ns,
-    /// The previous call on its stream, by node.
-    pub(super) behind: Option<u32>,
+    /// The calls for whose end it waited: the previous one on its stream, and one of another stream; by node.
+    pub(super) behind: [Option<u32>; 2],
     /// From the later of its own start and what it needs, to its release, as measured, ns.
     pub(super) rest: Ns,
     /// Of that, the transfer; what is left passes from being ready until the start.
@@ -69,6 +69,13 @@ pub(super) struct ReplayNode {
     pub(super) step: Option<u32>,
     /// `None` on the host, and where the submission is not recorded.
     pub(super) host: Option<HostPart>,
+}
+
+impl ReplayNode {
+    /// When its call starts if it is ready at `ready`, and others have ended at `end`.
+    pub(super) fn start(&self, ready: Ns, end: impl Fn(u32) -> Ns) -> Ns {
+        self.behind.into_iter().flatten().map(end).fold(ready, Ns::max)
+    }
 }
 
 /// Events of a node. At equal times an end comes first, because others depend on it.

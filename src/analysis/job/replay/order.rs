@@ -34,7 +34,7 @@ impl Replay {
                     Base::Ready(b) => of(b, READY),
                     Base::Fixed(_) => Ns::MIN,
                 };
-                let behind = n.behind.map_or(Ns::MIN, |b| of(b, END));
+                let behind = n.start(Ns::MIN, |b| of(b, END));
                 let t = &mut times[i];
                 let before = *t;
                 t[SUBMIT] = t[SUBMIT].max(submit);
