@@ -56,11 +56,17 @@ impl Context<'_> {
         }
         let count: u64 = found.names.values().map(|(_, count)| count).sum();
         let each = self.trust.per_step_and("rank");
+        let besides = match cause.gain / self.account.steps.len().max(1) as Ns - time {
+            frees if by_replay.is_some() && frees > 0 => {
+                format!("; frees {} of waiting besides", fmt_ns(frees))
+            }
+            _ => String::new(),
+        };
         cause.evidence = vec![Evidence {
             table: "collectives",
             filter: conditions.join(" AND "),
             words: format!(
-                "{}{each} in {} pieces of {key} that no compute hides",
+                "{}{each} in {} pieces of {key} that no compute hides{besides}",
                 fmt_ns(time),
                 fmt_count(count)
             ),

@@ -66,6 +66,11 @@ impl Repairs {
         Some(replayed.gain_of_transfers(of, &self.length.keys))
     }
 
+    /// Whether hosts keep their times in a replay, because what they wait for is not recorded.
+    pub(crate) fn keeps_hosts(&self) -> bool {
+        self.replayed.as_ref().is_some_and(|r| r.replay.keeps_hosts())
+    }
+
     /// The most that this can gain where hosts wait for devices in ways that are not recorded, ns.
     pub(crate) fn most_of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
         let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);

@@ -118,12 +118,19 @@ fn saves_nothing(found: &Diagnosis) -> Option<String> {
             && !is_listed(c, account)
             && percent(c.owned_sum(), account.all()).is_some_and(|p| p >= LISTED_PCT)
     };
-    let told = |c: &Cause| {
+    let told = |c: &&Cause| {
         let share = fmt_pct(percent(c.owned_sum(), account.all()));
-        format!("{} ({share} of the time)", uncapital(&c.words.what))
+        let (each, pct) = (c.gain / account.steps.len().max(1) as Ns, percent(c.gain, account.time));
+        let saved = match each {
+            0 => String::new(),
+            _ => format!(", saves {}{} or {}", fmt_ns(each), found.trust.per_step(), fmt_pct(pct)),
+        };
+        format!("{} ({share} of the time{saved})", uncapital(&c.words.what))
     };
-    let all: Vec<String> = found.causes.iter().filter(is_one).map(told).collect();
-    (!all.is_empty()).then(|| format!("no time is surely saved: {}", all.join("; ")))
+    let all: Vec<&Cause> = found.causes.iter().filter(is_one).collect();
+    let lead =
+        if all.iter().any(|c| c.gain > 0) { "little time is saved" } else { "no time is surely saved" };
+    (!all.is_empty()).then(|| format!("{lead}: {}", all.iter().map(told).collect::<Vec<_>>().join("; ")))
 }
 
 /// Share of the time that is lost and that no cause owns, withheld or not, percent.

@@ -2,11 +2,12 @@
 
 use crate::job::chain::StepKey;
 use crate::job::replay::Replay;
-use crate::job::replay::nodes::Base;
+use crate::job::replay::nodes::{Base, HostBase};
 use crate::job::window::{LocalWindow, WindowStart};
 use crate::job::{Job, Member};
 use hashbrown::HashMap;
 use hta_base::units::Span;
+use std::collections::BTreeMap;
 
 impl Replay {
     /// The nodes of a part, which follow one another.
@@ -59,6 +60,17 @@ impl Replay {
             out.push(b as usize);
         }
         out
+    }
+
+    /// Whether in most steps no submission of a rank follows the end of a collective: its host waits for the
+    /// device in a way that is not recorded, and keeps its times.
+    pub(crate) fn keeps_hosts(&self) -> bool {
+        let mut follows: BTreeMap<(u32, Option<u32>), bool> = BTreeMap::new();
+        for n in &self.nodes {
+            let Some(h) = n.host else { continue };
+            *follows.entry((n.member.part, n.step)).or_default() |= matches!(h.base, HostBase::Return(..));
+        }
+        follows.values().filter(|f| **f).count() * 2 < follows.len()
     }
 
     pub(crate) fn step(&self, node: usize) -> Option<StepKey> {
