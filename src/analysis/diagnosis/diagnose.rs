@@ -15,6 +15,7 @@ use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::owners;
+use crate::diagnosis::paused;
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::rule::{CauseFamily, LostPlace};
@@ -45,12 +46,13 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     // Before the account: to find who is late takes the most memory.
     let clocks = JobClocks::new(job, partials);
     let late = late::find(job, options, &clocks);
-    let account = JobAccount::new(job, partials);
+    let mut account = JobAccount::new(job, partials);
+    paused::unite(job, partials, &mut account);
     let trust = RecordingTrust::of(Recording::of_job(job));
     let topology = Topology::of(job);
     let mut all = owners(job, &account, &late);
-    let pauses = pauses(partials);
-    let repairs = Repairs::new(job, partials);
+    let pauses = sums_of_pauses(partials);
+    let repairs = Repairs::new(job, partials, paused::causes_of_ranks(job, &all));
     let context = Context {
         job,
         account: &account,
@@ -119,7 +121,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
 }
 
 /// Number and sum of the pauses, by rank.
-fn pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
+fn sums_of_pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
     let mut out: BTreeMap<u32, (u64, Ns)> = BTreeMap::new();
     for row in rows::<HostPauses>(partials) {
         let sum = out.entry(row.rank).or_default();

@@ -206,7 +206,7 @@ fn late_rank(
     // What differs from the typical rank does not say why most ranks are late.
     let (causes, main) = if words.are_most { (Vec::new(), None) } else { (causes, main) };
     sentence.push_str(&words.detail);
-    let is_known = total > 0 && !words.are_most && s.pattern != Pattern::Rotating;
+    let is_known = total > 0 && !words.are_most;
     let why = is_known.then(|| because(job, s, &causes, total)).flatten();
     let mut why = why.map_or(String::new(), |why| capital(&why));
     if let ([part], Some(DelayCause::SlowKernel | DelayCause::SlowDevice)) = (&s.parts[..], main)

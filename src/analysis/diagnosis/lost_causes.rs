@@ -14,7 +14,7 @@ use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of a cause's time in less than half of the steps from which these are named, percent.
 const FEW_STEPS_PCT: Ns = 80;
@@ -27,7 +27,7 @@ impl Context<'_> {
         found: &CollectedCause,
     ) -> Option<Cause> {
         let by_replay = match rule.of_pauses {
-            Some(_) => self.repairs.of_pauses(self.job),
+            Some(_) => self.repairs.of_pauses(self.job, &(kind, key.to_string())),
             None => self.repairs.of_idle(self.job, &found.owned, rule.uses),
         };
         // What others wait for behind it is no time of its own: only pauses come one after the other on many
@@ -178,6 +178,22 @@ impl Context<'_> {
         let words = format!("{count} {noun} of 1 ms and more a rank, {sum} together");
         let filter = "excess_ns >= 1000000".to_string();
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
+        if self.takes_turns(&cause.owned) {
+            cause.words.what.push_str(", each time on another rank");
+        }
+    }
+
+    /// Whether several devices idle for a cause, in each step another one.
+    fn takes_turns(&self, owned: &OwnedTime) -> bool {
+        const TIMES: usize = 3;
+        let mut by_step: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+        for ((step, (part, _), _), _) in
+            owned.iter().filter(|((.., part), ns)| *part == TimePart::Idle && **ns > 0)
+        {
+            by_step.entry(*step).or_default().insert(*part);
+        }
+        let steps: Vec<&BTreeSet<u32>> = by_step.values().collect();
+        steps.len() >= TIMES && steps.iter().all(|of| of.len() == 1) && steps.windows(2).all(|w| w[0] != w[1])
     }
 
     /// Names the steps of a cause that lies in less than half of them.

@@ -40,6 +40,7 @@ mod mix_words;
 mod open_books;
 mod owners;
 mod page;
+mod paused;
 mod pauses;
 mod piece;
 mod recorded_time;

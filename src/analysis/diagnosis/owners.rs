@@ -202,7 +202,7 @@ impl StepIdles {
     /// The longest that the others can have waited while a device idled for a cause, ns: nobody waits for
     /// what it does itself meanwhile. Pauses do not come at the same time on all ranks.
     fn most_waited(&self, key: &CauseKey, own: Ns) -> Ns {
-        if key.0.lost().is_some_and(|rule| rule.of_pauses.is_some()) {
+        if key.0.is_of_pauses() {
             return own.saturating_mul(self.cells - 1);
         }
         let times = self.by_cause.get(key).map_or(&[][..], Vec::as_slice);

@@ -5,6 +5,7 @@
 //! whether or not the device waited for them: they hide behind the waiting for others that pause.
 
 use crate::api::{Partial, rows};
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::pauses::HostPauses;
@@ -12,7 +13,7 @@ use crate::efficiency::account::StepLength;
 use crate::job::replay::{Removed, ReplayedJob, is_host_use};
 use crate::job::{Job, LocalEntry, TimeUse};
 use hta_base::units::{Ns, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The replay of a job, for the gains of causes.
@@ -22,10 +23,16 @@ pub(crate) struct Repairs {
     /// By rank: when a launching thread stood still, and for how long beyond the usual, on the rank's own
     /// clock.
     pauses: BTreeMap<u32, Vec<(Span, Ns)>>,
+    /// By rank: the causes whose pauses its device waited for.
+    paused_by: BTreeMap<u32, BTreeSet<(CauseKind, String)>>,
 }
 
 impl Repairs {
-    pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
+    pub(crate) fn new(
+        job: &Job,
+        partials: &[Partial],
+        paused_by: BTreeMap<u32, BTreeSet<(CauseKind, String)>>,
+    ) -> Self {
         let mut pauses: BTreeMap<u32, Vec<(Span, Ns)>> = BTreeMap::new();
         for row in rows::<HostPauses>(partials) {
             pauses
@@ -34,7 +41,7 @@ impl Repairs {
                 .push((Span::new(row.ts_ns, row.ts_ns + row.dur_ns), row.excess_ns));
         }
         let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable() && job.parts.len() > 1);
-        Self { replayed, length: StepLength::of(job), pauses }
+        Self { replayed, length: StepLength::of(job), pauses, paused_by }
     }
 
     /// The gain if the idle time and copies that a cause owns itself go away, ns; the idle time where the
@@ -46,12 +53,13 @@ impl Repairs {
         Some(replayed.gain_without(&removed, &self.length.keys))
     }
 
-    /// The same if all pauses go away.
-    pub(crate) fn of_pauses(&self, job: &Job) -> Option<Ns> {
+    /// The same if the pauses of a cause go away, with those that hide behind them: of ranks whose devices
+    /// waited for no pause. None gains more than it lasted.
+    pub(crate) fn of_pauses(&self, job: &Job, cause: &(CauseKind, String)) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let mut removed = Removed::default();
-        self.pauses(job, replayed, &mut removed);
-        Some(replayed.gain_without(&removed, &self.length.keys))
+        let all = self.pauses(job, replayed, cause, &mut removed);
+        Some(replayed.gain_without(&removed, &self.length.keys).min(all))
     }
 
     /// The gain if no transfer took time, ns.
@@ -77,11 +85,21 @@ impl Repairs {
         Some(self.replayed.as_ref()?.most_of_transfers(of))
     }
 
-    fn pauses(&self, job: &Job, replayed: &ReplayedJob, removed: &mut Removed) {
+    /// Removes the pauses of a cause, and returns their sum, ns.
+    fn pauses(
+        &self,
+        job: &Job,
+        replayed: &ReplayedJob,
+        cause: &(CauseKind, String),
+        removed: &mut Removed,
+    ) -> Ns {
+        let mut all = 0;
         for (part, p) in (0u32..).zip(&job.parts) {
-            let Some(pauses) = self.pauses.get(&p.rank) else { continue };
+            let is_other = self.paused_by.get(&p.rank).is_some_and(|of| !of.contains(cause));
+            let Some(pauses) = self.pauses.get(&p.rank).filter(|_| !is_other) else { continue };
             let stretches = replayed.replay.host_stretches(job, part);
             for (span, excess) in pauses {
+                all += excess;
                 // The submission that the pause delayed: the first one after it, if the host worked for it
                 // since.
                 let next = stretches.partition_point(|(s, _)| s.end < span.end);
@@ -90,6 +108,7 @@ impl Repairs {
                 }
             }
         }
+        all
     }
 }
 

@@ -347,6 +347,11 @@ impl CauseKind {
         self.transfer().is_some() || self.communication().is_some()
     }
 
+    /// Whether it owns pauses, which come one after the other on many ranks.
+    pub(crate) fn is_of_pauses(self) -> bool {
+        self.lost().is_some_and(|rule| rule.of_pauses.is_some())
+    }
+
     /// As in the tables.
     pub fn name(self) -> &'static str {
         self.rule().name

@@ -3,6 +3,7 @@
 use crate::diagnosis::late::{LateFacts, LateWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
 use crate::job::cause::DelayCause;
+use crate::stragglers::Pattern;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "straggler",
@@ -30,6 +31,13 @@ fn action(late: &LateFacts) -> String {
         Some(DelayCause::ExpertTime) => format!(
             "log the tokens of each expert: balance them where they differ, else check the device of {who}"
         ),
+        Some(DelayCause::Host(_) | DelayCause::MoreHost(_))
+            if late.straggler.pattern == Pattern::Rotating =>
+        {
+            "find what stops one process at a time: CPU quota, other processes on its cores, garbage \
+             collection (hta query on host_pauses lists long calls)"
+                .to_string()
+        }
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")
         }
