@@ -18,6 +18,7 @@
 
 use crate::facts::gaps::{Classifier, GapCause};
 use crate::facts::host_activity::{HostActivity, HostNames};
+use crate::job::ready::TOLERANCE;
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
@@ -153,7 +154,10 @@ impl Local {
         pieces.resize_with(cuts.len().saturating_sub(1), HashMap::new);
         for (span, key, count) in stretches {
             let mut i = cuts.partition_point(|c| *c <= span.start).saturating_sub(1);
-            if let Some(piece) = pieces.get_mut(i) {
+            // What a rounded time lets begin before a cut is counted behind it, where it is.
+            let is_rounded = |cut: &&Ns| **cut - span.start <= TOLERANCE && span.end - **cut > TOLERANCE;
+            let of_count = i + usize::from(cuts.get(i + 1).filter(is_rounded).is_some());
+            if let Some(piece) = pieces.get_mut(of_count) {
                 piece.entry(key).or_default().count += count;
             }
             while let (Some(piece), Some(end)) = (pieces.get_mut(i), cuts.get(i + 1)) {
@@ -368,6 +372,14 @@ mod tests {
         assert_eq!(entries(0, 10), [entry(1, 1, 10)]);
         assert_eq!(entries(10, 20), [entry(2, 1, 3), entry(1, 0, 2)]);
         assert_eq!(entries(0, 20).len(), 3);
+    }
+
+    #[test]
+    fn a_kernel_that_rounding_lets_begin_before_a_cut_counts_behind_it() {
+        let key = (TimeUse::Kernel, StrId(1), StrId::EMPTY);
+        let local = Local::build(vec![0, 10_000, 20_000], vec![(Span::new(9_999, 15_000), key, 1)]);
+        let counts = |a, b| local.entries_in(Span::new(a, b)).map(|e| (e.count, e.time)).collect::<Vec<_>>();
+        assert_eq!((counts(0, 10_000), counts(10_000, 20_000)), (vec![(0, 1)], vec![(1, 5_000)]));
     }
 
     #[test]

@@ -87,11 +87,9 @@ pub(crate) fn of_all_work(
         let mut pairs: BTreeMap<(u32, Option<StepKey>), WindowPairs> = BTreeMap::new();
         for i in (0..replay.len()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
             let mut alike = peers.get(&replay.peer_key(i)).cloned().unwrap_or_default();
+            alike.retain(|k| replay.part(*k) != replay.part(i));
             alike.sort_by_key(|k| (replay.local(*k), replay.part(*k)));
-            let Some(typical) = alike.get((alike.len().max(1) - 1) / 2).copied().filter(|_| alike.len() > 1)
-            else {
-                continue;
-            };
+            let Some(typical) = alike.get(alike.len() / 2).copied() else { continue };
             let side = |k: usize| (replay.member(k), replay.window(job, k));
             pairs.entry((replay.part(i), replay.step(i))).or_default().push([side(i), side(typical)]);
         }
