@@ -260,7 +260,8 @@ fn by_messages(all: &[ComputeRun], messages: &[MessageCall]) -> Vec<ComputeRun> 
         let of = all.iter().zip(&shown).filter(|(_, shown)| **shown == wanted);
         let mut counts: Vec<usize> = of.map(|(r, _)| r.items.len()).collect();
         counts.sort_unstable();
-        counts.get(counts.len() / 2).copied()
+        // The lower median: of two micro-batches of a first stage, the optimizer follows the second.
+        counts.get(counts.len().saturating_sub(1) / 2).copied()
     };
     let (forward, backward) = (usual((true, false)), usual((false, true)));
     let mut out = Vec::new();

@@ -92,6 +92,7 @@ fn messages_show_the_direction_without_autograd() {
     assert_eq!(found("<1 u u <1 u u <1 u u u u u >1 u u u >1 u u u >1 u", false), "F2 F2 F2 B3 B3 B3");
     // The first stage: an optimizer follows the last backward chunk.
     assert_eq!(found("u u >1 u u >1 <1 u u u <1 u u u <1 u u u u", false), "F2 F2 B3 B3 B3");
+    assert_eq!(found("u u >1 u u >1 <1 u u u <1 u u u u", false), "F2 F2 B3 B3");
 }
 
 #[test]
