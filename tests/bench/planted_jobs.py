@@ -5,11 +5,12 @@
 A job is tensor, pipeline and data parallel, or expert and data parallel. Its programs run on simulated streams: a
 collective starts when its last member arrives, a pipeline message when both ends do, and the host is far ahead. The
 kernels, the steps and the transfers vary by chance. One thing is planted: a slow rank of a stage, a slow stage, a
-TP group, a NIC (all transfers with one rank), a link (messages between two ranks), an expert with more tokens, or
-nothing. What it costs is known by simulating the same chances without it; jobs where it costs less than 10 % are drawn
-again. Prints for each kind how often the first cause is the planted one, a set that contains it, another one or none,
-the least and the most of the true gain that is told where it is right, and the first sentence of each job that
-is not. Needs nothing but Python.
+TP group, a NIC (all transfers with one rank), a link (messages between two ranks), an expert with more tokens, a rank
+that is slow in some steps, a pause of one host that comes on another rank in each step, or nothing. What it costs is
+known by simulating the same chances without it; jobs where it costs less than 10 % are drawn again. Prints for each
+kind how often the first cause is the planted one, a set that contains it, another one or none, for each layout the
+least and the most of the true gain that is told where it is right, and the first sentence of each job that is not.
+Needs nothing but Python.
 """
 
 import argparse
@@ -67,6 +68,12 @@ class Job:
     ranks: tuple = ()
     frac: float = 0.0
     net_factor: float = 1.0
+    slow_steps: tuple = ()
+    pause_us: float = 0.0
+
+    def layout(self):
+        named = {"TP": self.tp, "PP": self.pp, "DP": self.world // (self.tp * self.pp)}
+        return " ".join(f"{name}{n}" for name, n in named.items() if n > 1)
 
     def place(self, rank):
         return rank % self.tp, rank // self.tp % self.pp, rank // (self.tp * self.pp)
@@ -83,6 +90,16 @@ class Job:
         if dimension == "ep":
             return tuple(range(self.world))
         return tuple(self.rank(tp, pp, i) for i in range(self.world // (self.tp * self.pp)))
+
+    def is_slow(self, rank, step):
+        is_here = self.kind in ("rank", "steps", "stage", "tpgroup") and rank in self.ranks
+        return is_here and (not self.slow_steps or step in self.slow_steps)
+
+    def pause(self, rank, step, number):
+        """How long the host stands still before it launches a kernel: in each step on another rank."""
+        if self.kind != "pauses" or self.ranks[step] != rank:
+            return 0.0
+        return self.pause_us if number == 1 + (self.seed + step) % 3 else 0.0
 
     def load(self, rank):
         """Tokens of a rank as a multiple of the mean; what one rank has more, the others have less."""
@@ -180,15 +197,15 @@ def simulate(job):
     counts = [collections.Counter() for _ in range(job.world)]
     ops = [[program(job, r, counts[r]) for _ in range(job.steps)] for r in range(job.world)]
     factors = [[[math.exp(job.sigma * chance.gauss(0, 1)) for _ in of] for of in rank] for rank in ops]
-    slow = job.ranks if job.kind in ("rank", "stage", "tpgroup") else ()
     met, met_ends, rows, steps = {}, {}, [[] for _ in range(job.world)], [[] for _ in range(job.world)]
 
     def run(rank):
         at = START_US
         for step in range(job.steps):
             launch, ready, ends = at + LOADER_US, 0.0, {}
-            own = noise[rank, step] * (1 + job.frac if rank in slow else 1)
-            for op, factor in zip(ops[rank][step], factors[rank][step]):
+            own = noise[rank, step] * (1 + job.frac if job.is_slow(rank, step) else 1)
+            for number, (op, factor) in enumerate(zip(ops[rank][step], factors[rank][step])):
+                launch += job.pause(rank, step, number)
                 if op.name == "adam":
                     for key in ends.values():
                         while (rank, key) not in met_ends:
@@ -267,8 +284,13 @@ def rank_events(job, rank, rows, steps, groups, chance):
         sync = {"correlation": 1_000_001 + job.steps + 2 * i, "cbid": 131}
         events.append(event("user_annotation", loader, host, host, at, LOADER_US))
         events.append(event("cuda_runtime", "cudaStreamSynchronize", host, host, last, end - last, sync))
+    in_step = len(rows) // job.steps
     for number, (op, launch, start, end) in enumerate(rows, 1):
         shown = {}
+        pause = job.pause(rank, (number - 1) // in_step, (number - 1) % in_step)
+        if pause:
+            name = chance.choice(ASIDE)
+            events.append(event("cpu_op", name, host, host, launch - pause - 0.5, pause - 0.5))
         if op.dimension:
             shown = described(job, op, groups)
             if op.dimension == "ep":
@@ -311,7 +333,9 @@ def step_us(job):
 
 # World, TP and PP of jobs by what is planted; the first is the most frequent.
 LAYOUTS = {
-    "rank": [(16, 1, 4), (16, 2, 2), (8, 1, 4), (32, 2, 4), (16, 4, 1), (8, 1, 1)],
+    "rank": [(16, 1, 4), (16, 2, 2), (8, 1, 4), (32, 2, 4), (16, 4, 1), (8, 1, 1), (8, 2, 1), (8, 2, 2)],
+    "steps": [(16, 2, 2), (8, 1, 1), (8, 2, 1), (16, 1, 4), (16, 4, 1)],
+    "pauses": [(8, 1, 1), (8, 2, 1), (16, 1, 4), (16, 2, 2)],
     "stage": [(16, 1, 4), (16, 2, 2), (8, 1, 4), (32, 2, 4)],
     "tpgroup": [(16, 4, 1), (16, 2, 2), (32, 8, 1), (32, 4, 2)],
     "nic": [(16, 4, 1), (16, 2, 2), (32, 4, 2), (32, 4, 1)],
@@ -329,7 +353,7 @@ def draw(kind, chance):
     job = Job(chance.randrange(1 << 30), world, tp, pp, kind == "expert", layers=6 if kind == "expert" else 4)
     job.microbatches = 1 if pp == 1 else chance.choice([8] if is_usual else [4, 8, 12, 16])
     if not is_usual:
-        job.steps = chance.choice([6, 8, 10, 12])
+        job.steps = chance.choice([6, 8] if kind == "pauses" else [6, 8, 10, 12])
         job.sigma, job.sig_step = chance.uniform(0.01, 0.05), chance.uniform(0.005, 0.02)
         job.names, job.whole_pp = chance.choice(list(DESCRIPTIONS)), chance.random() < 0.5
         job.schedule = chance.choice(["gpipe", "1f1b"])
@@ -339,6 +363,15 @@ def draw(kind, chance):
         return job
     job.kind, rank = kind, chance.randrange(world)
     tp_at, stage, dp_at = job.place(rank)
+    if kind == "steps":
+        count = chance.randrange(1, job.steps // 2)
+        job.ranks, job.frac = (rank,), chance.uniform(0.5, 1.5)
+        job.slow_steps = tuple(sorted({*chance.sample(range(job.steps), count), 0} if chance.random() < 0.5
+                                      else chance.sample(range(job.steps), count)))
+        return job
+    if kind == "pauses":
+        job.ranks, job.pause_us = tuple(chance.sample(range(world), job.steps)), chance.uniform(0.2, 0.7) * job.us
+        return job
     if kind == "stage":
         job.ranks = tuple(r for r in range(world) if job.place(r)[1] == stage)
     elif kind == "tpgroup":
@@ -369,7 +402,7 @@ def planted(kind, seed):
 SLOW = {"link_slow", "transfer_bandwidth"}
 BLAME = SLOW | {"straggler", "imbalance", "expert_imbalance"}
 EXPECTED = {
-    "rank": {"straggler"}, "tpgroup": {"straggler"}, "stage": {"straggler", "pipeline_bubble"},
+    "rank": {"straggler"}, "steps": {"straggler"}, "pauses": {"host_pause"}, "tpgroup": {"straggler"}, "stage": {"straggler", "pipeline_bubble"},
     "nic": SLOW, "link": SLOW, "expert": {"expert_imbalance"},
 }
 
@@ -434,9 +467,13 @@ def main():
             of = list(pool.map(measure, [args.hta] * n, [kind] * n, seeds, [args.keep] * n))
             counts = collections.Counter(answer for *_, answer, _ in of)
             told = ", ".join(f"{a} {counts[a]}" for a in ("right", "candidates", "missed", "wrong"))
-            parts = sorted(v["causes"][0]["saved_pct"] / g for _, g, v, answer, _ in of if answer == "right" and g > 0)
-            gains = f"; gain told of the true one {parts[0]:.2f} to {parts[-1]:.2f}" if parts else ""
-            print(f"{kind}: {told}; sure of too much {sum(excess for *_, excess in of)}{gains}", flush=True)
+            print(f"{kind}: {told}; sure of too much {sum(excess for *_, excess in of)}", flush=True)
+            parts = collections.defaultdict(list)
+            for job, g, v, answer, _ in of:
+                if answer == "right" and g > 0:
+                    parts[job.layout()].append(v["causes"][0]["saved_pct"] / g)
+            for layout, all_of in sorted(parts.items()):
+                print(f"  {layout}: {len(all_of)} jobs, told {min(all_of):.2f} to {max(all_of):.2f} of the true gain")
             for seed, (job, gain, verdict, answer, excess) in zip(seeds, of):
                 if answer != "right" or excess:
                     print(f"  {answer} {seed}: {shown(job, gain, verdict)}", flush=True)

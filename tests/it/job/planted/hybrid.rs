@@ -378,3 +378,47 @@ fn a_slow_rank_is_named_among_stages_with_groups_of_two() {
         assert_eq!(why[0].text("key"), "slow_device", "{why:?}");
     }
 }
+
+/// Gradients that are reduced right behind the tensors of their layer, on a stream that waits for that one:
+///
+/// ```text
+///   stream 7    |gemm........]                |gemm........]
+///   tensors                   [all-reduce]                  [all-reduce]
+///   gradients                             [all-reduce....]              [all-reduce....]
+/// ```
+fn job_with_gradients_behind_tensors(slow: u32, is_slow: impl Fn(u64) -> bool) -> Simulated {
+    let layout = Layout { tensor: 2, data: 4, ..DATA };
+    let program = move |rank: u32, step: u64| {
+        let plant = if is_slow(step) { Plant::Device(slow, 50) } else { Plant::Nothing };
+        let mut step = Step { layout, costs: USUAL, plant, rank, draw: step, place: 0, actions: Vec::new() };
+        step.actions.push(Action::Loader(us(100)));
+        for (layer, name) in (0..).zip(["gemm_a", "gemm_b", "gemm_c"]) {
+            step.compute(name, 1_500, true);
+            step.actions.push(all_reduce(step.group("tp"), 400_000, us(60)));
+            let join = Join::new(step.group("dp"), Kind::AllReduce, 1_000_000 + layer, us(600));
+            step.actions.push(Action::Async(join));
+        }
+        step.actions.push(Action::Wait);
+        step.compute("adam", 200, false);
+        step.actions
+    };
+    simulate(&Job::new(layout.world(), STEPS, &program).groups(layout.groups()))
+}
+
+#[test]
+fn a_slow_rank_gains_what_it_costs_where_gradients_are_reduced_behind_tensors() {
+    let usual = job_with_gradients_behind_tensors(3, |_| false);
+    let cases: [(&str, fn(u64) -> bool); 3] = [
+        ("all steps", |_| true),
+        ("some steps", |s| s % 3 == 1),
+        ("the last step", |s| s % STEPS == STEPS - 1),
+    ];
+    for (what, is_slow) in cases {
+        let own = job_with_gradients_behind_tensors(3, is_slow);
+        let gain = gain_of_repair(&own, &usual);
+        let found = causes(&Recording::full().answer(&own));
+        let is_right = |c: &Record| ranks(c) == [3] && (c.int("recoverable_ns") - gain).abs() * 20 <= gain;
+        let sure = found.iter().find(|c| c.text("certainty") != "at most");
+        assert!(sure.is_some_and(is_right), "{what}: {gain}, {found:?}");
+    }
+}
