@@ -7,10 +7,10 @@
 use crate::args::Arg;
 use crate::category::Class;
 use crate::events::Columns;
-use crate::rules::ClassRules;
+use crate::rules::{ClassRules, copy_kind};
 use crate::strings::StrId;
 use crate::timeline::WorkClass;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use hta_base::health::{Counter, Health};
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
@@ -122,7 +122,8 @@ pub(crate) fn classified(
     health: &mut Health,
 ) {
     own(all, c, classes, hosts);
-    classify(all, c, rules);
+    let exchanges = exchanges(all, c, classes, hosts);
+    classify(all, c, rules, &exchanges);
     count_oddities(all, c, health);
 }
 
@@ -235,6 +236,45 @@ fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<
     }
 }
 
+/// Whether an event of the host is an exchange between ranks: an operator, or the range that a back end opens.
+fn is_exchange(name: &str) -> bool {
+    name == "record_param_comms" || ["c10d::", "symm_mem::", "nccl:"].iter().any(|p| name.starts_with(p))
+}
+
+/// The innermost exchange around the launch of each copy between devices: the copy may be launched by an
+/// operator inside it, such as `aten::copy_`.
+fn exchanges(
+    all: &[Activity],
+    c: &Columns,
+    classes: &[Class],
+    hosts: &[(u32, Vec<u32>)],
+) -> HashMap<u32, StrId> {
+    let mut out = HashMap::new();
+    let mut queries: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
+    let is_peer = c.strings.each(|text| copy_kind(Class::Memcpy, text) == "PtoP");
+    for (i, a) in all.iter().enumerate().filter(|(_, a)| a.class == Class::Memcpy && is_peer.holds(a.name)) {
+        if let Some(call) = a.launch() {
+            queries.entry(c.lane[call as usize]).or_default().push((c.span(call as usize), i as u32));
+        }
+    }
+    if queries.is_empty() {
+        return out;
+    }
+    let of_exchange = c.strings.each(is_exchange);
+    let is_range = |row: &u32| {
+        matches!(classes[*row as usize], Class::HostOp | Class::Annotation)
+            && of_exchange.holds(c.name(*row as usize))
+    };
+    for (lane, rows) in hosts {
+        let Some(mut asked) = queries.remove(lane) else { continue };
+        asked.sort_by_key(|(call, i)| (call.start, *i));
+        owners(rows.iter().copied().filter(is_range), c, &asked, |i, op| {
+            out.extend(op.map(|op| (i, c.name(op as usize))));
+        });
+    }
+    out
+}
+
 /// The operator that owns each call `(span, tag)`; calls are in order of start, operators outer first.
 ///
 /// ```text
@@ -272,12 +312,13 @@ fn owners(
     }
 }
 
-fn classify(all: &mut [Activity], c: &Columns, rules: &ClassRules) {
+fn classify(all: &mut [Activity], c: &Columns, rules: &ClassRules, exchanges: &HashMap<u32, StrId>) {
     let mut matcher = rules.matcher(&c.strings);
     let collective = c.args.column(Arg::CollectiveName);
-    for a in all.iter_mut() {
+    for (i, a) in (0..).zip(all.iter_mut()) {
         let has_arg = collective.get(a.row).is_some();
-        a.rule = matcher.find(a.class, a.name, has_arg, a.op().map(|o| c.name(o as usize)));
+        let op = exchanges.get(&i).copied().or_else(|| a.op().map(|o| c.name(o as usize)));
+        a.rule = matcher.find(a.class, a.name, has_arg, op);
         a.work = rules.work(a.rule);
     }
 }
@@ -289,7 +330,9 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     for a in all {
         unlinked += u64::from(a.launch().is_none());
         no_args += u64::from(
-            a.work == WorkClass::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none(),
+            a.work == WorkClass::Communication
+                && a.class != Class::Memcpy
+                && c.args.column(Arg::CollectiveName).get(a.row).is_none(),
         );
         if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
             external.0 += u64::from(id == 0);

@@ -3,6 +3,7 @@
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::copy_times::{CopyTime, CopyTimes};
 use crate::diagnosis::host_time::LostHostTime;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
@@ -118,6 +119,8 @@ pub(crate) struct CellOfStep {
     pub(crate) host: FewSums<Option<CauseKind>, Ns>,
     pub(crate) mix: FewSums<String, MixTime>,
     pub(crate) repairs: FewSums<CauseKind, RepairTime>,
+    /// By direction.
+    pub(crate) copies: FewSums<String, CopyTime>,
 }
 
 /// A few sums, each with what it is of. There are several for every device and step, and a map takes room for
@@ -199,6 +202,8 @@ pub struct JobAccount {
     pub(crate) devices: u32,
     /// Factors of the efficiency; `None` without compute.
     pub(crate) factors: Option<Factors>,
+    /// Time of kernels by the cause that their repair is and, of each window, the operator with most of it, ns.
+    pub(crate) operators: BTreeMap<(CauseKind, String), Ns>,
 }
 
 /// Finds the cell of a row.
@@ -276,6 +281,17 @@ impl JobAccount {
             let time = MixTime { time: r.time_ns, count: r.kernel_count };
             cell.mix.of(r.category.to_string()).add(&time);
         }
+        for r in rows::<CopyTimes>(partials) {
+            let key = index.key(r.scope, r.step, r.step_label);
+            let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
+            cell.copies.of(r.direction.to_string()).add(&CopyTime {
+                bytes: r.size_bytes,
+                sized: r.sized_ns,
+                pageable_bytes: r.pageable_bytes,
+                linked: r.linked_ns,
+                seen: r.seen_ns,
+            });
+        }
         for r in rows::<KernelRepairs>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
@@ -283,6 +299,9 @@ impl JobAccount {
             let time =
                 RepairTime { time: r.time_ns, count: r.kernel_count, known: r.known_ns, ideal: r.ideal_ns };
             cell.repairs.of(kind).add(&time);
+            if !r.operator.is_empty() {
+                *out.operators.entry((kind, r.operator.to_string())).or_default() += r.time_ns;
+            }
         }
         out
     }

@@ -15,6 +15,7 @@ use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::owners;
+use crate::diagnosis::paced;
 use crate::diagnosis::paused;
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::repair::Repairs;
@@ -38,6 +39,8 @@ pub(crate) struct Diagnosis {
     /// Own time of the operators of a job without devices by name, and of all others together under the empty
     /// name, ns.
     pub(crate) operators: BTreeMap<String, Ns>,
+    /// Period of a loop that a clock drives, ns.
+    pub(crate) paced: Option<Ns>,
     /// Ranks that may be late by chance, in words.
     pub(crate) unproven: Vec<String>,
 }
@@ -80,6 +83,10 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         }
     }
     sampled_evidence::add(job, partials, &mut causes);
+    let paced = paced::period(&account);
+    if paced.is_some() {
+        causes.iter_mut().for_each(|c| c.gain = 0);
+    }
     let is_open = |c: &Cause| {
         let least = c.kind.rule().open_pct;
         percent(c.gain, account.time).is_some_and(|p| p >= least)
@@ -117,7 +124,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         DeviceVendor::Host => host_operators::sums(partials),
         _ => BTreeMap::new(),
     };
-    Diagnosis { account, causes, trust, topology, operators, unproven: late.unproven }
+    Diagnosis { account, causes, trust, topology, operators, paced, unproven: late.unproven }
 }
 
 /// Number and sum of the pauses, by rank.

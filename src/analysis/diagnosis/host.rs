@@ -92,6 +92,8 @@ pub(crate) struct HostSide<'a> {
     pause_kind: Option<(CauseKind, StrId)>,
     marks: HashMap<u32, CallMark>,
     lanes: BTreeMap<u32, HostLane>,
+    /// Calls that wait for the device, in order of start.
+    pub(crate) waits: Vec<u32>,
     /// Of a thread without events.
     no_lane: HostLane,
     owners: HostOwners,
@@ -177,12 +179,14 @@ impl<'a> HostSide<'a> {
             pause_kind: None,
             marks,
             lanes: BTreeMap::new(),
+            waits: Vec::new(),
             no_lane: HostLane::default(),
             owners: CauseKind::owners_of_host(),
             names,
         };
         me.add_lanes(&waits, &behind, after_waits(trace, &waits, busy, &launches));
         let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&first_uses).copied().collect();
+        me.waits = waits;
         me.pauses = pauses::find(trace, &me.launching, &excused);
         me.pause_kind = pauses::long_enough(trace, &me.pauses).and_then(|total| me.owner_of_pauses(total));
         if me.pause_kind.is_some() {

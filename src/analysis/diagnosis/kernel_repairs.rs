@@ -4,11 +4,14 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::compute::{ComputeKernel, times_in};
 use crate::diagnosis::kernel_facts::KernelFacts;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::Ns;
 use hta_trace::device::DeviceWork;
+use hta_trace::strings::StrId;
 use hta_trace::window::Window;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 table! {
@@ -18,6 +21,7 @@ table! {
         by "rank, device, scope, step, cause" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause";
+        operator: Text, "", "operator of most of the time, if the cause tells it";
         time_ns: i64, "ns", "compute time of the kernels, each instant in one kernel";
         kernel_count: u64, "", "kernels that start in the window";
         known_ns: i64, "ns", "of kernels whose time after the fix is known";
@@ -32,6 +36,8 @@ struct RepairedSums {
     count: u64,
     known: Ns,
     ideal: Ns,
+    /// By operator, if the cause tells it.
+    operators: HashMap<StrId, Ns>,
 }
 
 pub(crate) fn push(
@@ -51,6 +57,11 @@ pub(crate) fn push(
                     let sum = sums.entry(*kind).or_default();
                     sum.time += time;
                     sum.count += u64::from(part.holds(kernels[i].start));
+                    if kind.kernels().is_some_and(|rule| rule.names_operators) {
+                        let a = &trace.activities[kernels[i].activity as usize];
+                        let name = a.op().map_or(a.name, |op| trace.columns.name(op as usize));
+                        *sum.operators.entry(name).or_default() += time;
+                    }
                     if let Some(ideal) = ideal {
                         sum.known += time;
                         sum.ideal += share(*ideal, time, kernels[i].len);
@@ -59,6 +70,7 @@ pub(crate) fn push(
             }
         }
         for (kind, s) in sums {
+            let most = s.operators.iter().max_by_key(|(name, ns)| (**ns, Reverse(trace.text(**name))));
             table.push(KernelRepairRow {
                 rank: trace.rank,
                 device: work.device,
@@ -66,6 +78,7 @@ pub(crate) fn push(
                 step: w.step,
                 step_label: w.label,
                 cause: kind.name(),
+                operator: most.map_or("", |(name, _)| trace.text(*name)),
                 time_ns: s.time,
                 kernel_count: s.count,
                 known_ns: s.known,

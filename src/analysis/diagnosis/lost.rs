@@ -8,9 +8,12 @@
 
 use crate::copies::copy::{Copy, copies};
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::awaited_copies::AwaitedCopies;
 use crate::diagnosis::callbacks::by_callback;
+use crate::diagnosis::copy_times::{self, CopyTimes, PageablePiece};
 use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::host_time::{HostTimes, LostHostTime};
+use crate::diagnosis::host_waits::caller;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::role_gaps;
 use crate::diagnosis::serving;
@@ -60,14 +63,15 @@ pub(crate) fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
     all.map(|c| (c, way(&c))).collect()
 }
 
-/// Adds the rows of a device, and returns the pieces of its idle time.
+/// Adds the rows of a device, whose link to the host has this peak, bytes per ns, and returns the pieces of its
+/// idle time.
 pub(crate) fn push(
     trace: &RankTrace,
     work: &DeviceWork,
     host: &HostSide,
     ways: &[(Copy, Option<CauseKind>)],
-    (windows, kernel_wait_max): (&[Window], Ns),
-    (lost, times): (&mut LostTime, &mut LostHostTime),
+    (windows, kernel_wait_max, link): (&[Window], Ns, Option<f64>),
+    (lost, times, carried): (&mut LostTime, &mut LostHostTime, &mut CopyTimes),
 ) -> Vec<LostPiece> {
     let classifier = Classifier::of_device(trace, work, kernel_wait_max);
     let gaps: Vec<Gap> = work
@@ -86,7 +90,8 @@ pub(crate) fn push(
     }
     idle = role_gaps::by_role(trace, idle);
     let around = name_code(trace, &mut idle);
-    let copies = copy_pieces(trace, work, ways);
+    let (copies, pageable) = copy_pieces(trace, work, ways, &host.waits);
+    copy_times::push(carried, trace, (work, link), ways, (&pageable, windows));
     for w in windows {
         for (part, pieces) in [("i", &idle), ("m", &copies)] {
             push_window(lost, trace, work, w, (part, pieces), around);
@@ -294,7 +299,13 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPie
 }
 
 /// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
-fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<LostPiece> {
+/// What no kind owns is of those copies that something waits for.
+fn copy_pieces(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    ways: &[(Copy, Option<CauseKind>)],
+    waits: &[u32],
+) -> (Vec<LostPiece>, Vec<PageablePiece>) {
     let above = |w: WorkClass| work.timeline.when(w);
     let hidden = Union::new(
         [WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()),
@@ -303,20 +314,34 @@ fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<Cause
     let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();
     own.sort_by_key(|(c, _)| (c.span.start, c.activity));
     let mut out = Vec::new();
+    let mut pageable = Vec::new();
+    let awaited = AwaitedCopies::new(trace, work, waits);
     let mut places = CodePlaces::new(trace);
     let mut at = Ns::MIN;
-    for (c, kind) in own {
+    for (c, way) in own {
         let from = c.span.start.max(at);
-        let key = trace.activities[c.activity as usize].name;
-        let (kind, call) = (kind.unwrap_or(CauseKind::NotExplained), c.call.unwrap_or(u32::MAX));
-        let (detail, place) = (frame_of(trace, call), places.of(call));
-        let piece = |span| LostPiece { span, kind, key, detail, place, row: u32::MAX };
-        if from < c.span.end {
-            out.extend(hidden.gaps_in(Span::new(from, c.span.end)).into_iter().map(piece));
-        }
         at = at.max(c.span.end);
+        if from >= c.span.end {
+            continue;
+        }
+        let key = trace.activities[c.activity as usize].name;
+        let call = c.call.unwrap_or(u32::MAX);
+        let (detail, place) = (frame_of(trace, call), places.of(call));
+        for span in hidden.gaps_in(Span::new(from, c.span.end)) {
+            let kind = way.unwrap_or(CauseKind::NotExplained);
+            let piece = LostPiece { span, kind, key, detail, place, row: call };
+            let rate = copy_times::rate(c).filter(|_| kind == CauseKind::CopyPageable);
+            pageable.extend(rate.map(|rate| PageablePiece { span, direction: c.direction, rate }));
+            let Some((held, waiter)) = awaited.held_up(span).filter(|_| way.is_none()) else {
+                out.push(piece);
+                continue;
+            };
+            let before = Span::new(span.start, held.start);
+            out.extend((!before.is_empty()).then_some(LostPiece { span: before, ..piece }));
+            out.push(LostPiece { span: held, kind: CauseKind::CopyExposed, detail: waiter, ..piece });
+        }
     }
-    out
+    (out, pageable)
 }
 
 /// Adds the rows of a window. `around` is the detail of all named code.
@@ -364,7 +389,7 @@ fn push_window(
                 cause: kind.name(),
                 key: trace.text(name),
                 detail: trace.text(detail),
-                place: &place_of(trace, kind, [around, name]).unwrap_or(sum.place).text(trace),
+                place: &place_of(trace, kind, [around, name], &sum),
                 time_ns: sum.time,
                 count: sum.count,
             });
@@ -372,11 +397,19 @@ fn push_window(
     }
 }
 
-/// The place of named code: the function around nearly all of it, or the one that it is named by.
-fn place_of(trace: &RankTrace, kind: CauseKind, functions: [StrId; 2]) -> Option<CodePlace> {
+/// The place of pieces. That of named code is the function around nearly all of it, or the one that it is
+/// named by; that of copies outside functions of the user is their operator.
+fn place_of(trace: &RankTrace, kind: CauseKind, functions: [StrId; 2], sum: &PieceSum) -> String {
     let [_, name] = functions;
     let is_named = kind == CauseKind::HostPython && name != StrId::EMPTY;
-    functions.into_iter().filter(|_| is_named).find_map(|f| CodePlace::of_function(trace, f))
+    let named = functions.into_iter().filter(|_| is_named).find_map(|f| CodePlace::of_function(trace, f));
+    let place = named.unwrap_or(sum.place).text(trace);
+    if kind != CauseKind::CopyExposed || !place.is_empty() || sum.row == u32::MAX {
+        return place;
+    }
+    let operator = caller(trace, sum.row);
+    let is_call = operator == trace.columns.name(sum.row as usize);
+    if is_call { place } else { trace.text(operator).to_string() }
 }
 
 /// Pieces of lost time with one owner, name and frame.
@@ -384,8 +417,9 @@ fn place_of(trace: &RankTrace, kind: CauseKind, functions: [StrId; 2]) -> Option
 struct PieceSum {
     time: Ns,
     count: u64,
-    /// That of the longest piece, and its length.
+    /// Those of the longest piece, and its length.
     place: CodePlace,
+    row: u32,
     longest: Ns,
 }
 
@@ -394,7 +428,7 @@ impl PieceSum {
         self.time += time;
         self.count += 1;
         if time > self.longest {
-            (self.place, self.longest) = (piece.place, time);
+            (self.place, self.row, self.longest) = (piece.place, piece.row, time);
         }
     }
 }

@@ -132,6 +132,9 @@ impl Context<'_> {
         let is_named = (rule.names_parts)(words);
         let rows = |n: &NamedTime| match copy_rule(cause.kind) {
             Some(rule) => ("memory_copy_rules", format!("rule = '{}'", rule.name())),
+            None if rule.place == LostPlace::Copies => {
+                ("memory_copies", format!("direction = '{}'", words.key))
+            }
             None => ("idle_host", format!("name = '{}'", n.name.replace('\'', "''"))),
         };
         out.extend(words.top.iter().filter(|_| is_named).map(|n| Evidence {

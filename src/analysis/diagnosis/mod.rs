@@ -5,6 +5,7 @@
 //! family share.
 
 mod account;
+mod awaited_copies;
 mod bubbles;
 mod callbacks;
 mod cause;
@@ -17,6 +18,7 @@ mod communication;
 mod compute;
 pub mod condition;
 mod context;
+mod copy_times;
 mod diagnose;
 mod evidence;
 mod exposed_lane;
@@ -39,6 +41,7 @@ mod mix_causes;
 mod mix_words;
 mod open_books;
 mod owners;
+mod paced;
 mod page;
 mod paused;
 mod pauses;
@@ -66,6 +69,7 @@ pub use tables::{FindingEvidence, FindingRow, Findings, TimeAccount, VerdictTabl
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::diagnosis::clocks::{DeviceClocks, StepClocks};
 use crate::diagnosis::compute::compute_kernels;
+use crate::diagnosis::copy_times::CopyTimes;
 use crate::diagnosis::diagnose::diagnose;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::host_operators::HostOperators;
@@ -112,6 +116,7 @@ impl Analysis for DiagnosisOf {
             kept_tables: &[
                 LostTime::SPEC,
                 LostHostTime::SPEC,
+                CopyTimes::SPEC,
                 KernelMix::SPEC,
                 KernelRepairs::SPEC,
                 MemoryThreats::SPEC,
@@ -135,7 +140,8 @@ impl Analysis for DiagnosisOf {
         let ways = ways(trace);
         let busy = Union::new(trace.devices.iter().flat_map(|w| w.timeline.busy().spans().to_vec()));
         let host = HostSide::new(trace, &busy, &ways);
-        let (mut lost, mut times) = (LostTime::default(), LostHostTime::default());
+        let (mut lost, mut times, mut carried) =
+            (LostTime::default(), LostHostTime::default(), CopyTimes::default());
         let (mut mix, mut repairs) = (KernelMix::default(), KernelRepairs::default());
         let facts = KernelFacts::new(trace, options);
         let (mut clocks, mut step_clocks) = (DeviceClocks::default(), StepClocks::default());
@@ -144,9 +150,10 @@ impl Analysis for DiagnosisOf {
         let mut recorded = RecordedTime::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
-            let cut = (windows.as_slice(), options.kernel_wait_max);
+            let link = facts.machine.device(work.device).and_then(|d| d.host_gb_per_s);
+            let cut = (windows.as_slice(), options.kernel_wait_max, link);
             if trace.devices.len() <= MOST_DEVICES {
-                let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
+                let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times, &mut carried));
                 if options.model.steps.is_none() {
                     recorded_time::push(&mut recorded, trace, work, &idle);
                 }
@@ -174,8 +181,15 @@ impl Analysis for DiagnosisOf {
         let mut threats = MemoryThreats::default();
         threat::push(&mut threats, trace, options);
         let operators = host_operators::of_rank(trace);
-        let made =
-            [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
+        let made = [
+            lost.finish(),
+            times.finish(),
+            carried.finish(),
+            mix.finish(),
+            repairs.finish(),
+            threats.finish(),
+            operators,
+        ];
         let of_counters = [clocks.finish(), step_clocks.finish(), means.finish(), links.finish()];
         let tables = made
             .into_iter()

@@ -15,7 +15,7 @@ pub(crate) struct LostPiece {
     pub(crate) key: StrId,
     pub(crate) detail: StrId,
     pub(crate) place: CodePlace,
-    /// Event of the host, for code outside operators; `u32::MAX` otherwise.
+    /// Event of the host for code outside operators, call of a copy; `u32::MAX` otherwise.
     pub(crate) row: u32,
 }
 

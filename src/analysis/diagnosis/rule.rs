@@ -268,6 +268,8 @@ pub(crate) struct KernelRule {
     pub(crate) least_pct: f64,
     /// What else must be so.
     pub(crate) holds: fn(&Context, &RepairTime) -> bool,
+    /// Whether the operators of the kernels are told.
+    pub(crate) names_operators: bool,
     /// How many times as fast kernels become that cannot be compared with a peak.
     pub(crate) assumed_factor: f64,
     /// How the gain is found if the new times are known.

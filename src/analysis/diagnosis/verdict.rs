@@ -3,8 +3,10 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::Cause;
+use crate::diagnosis::copy_times;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::open_books;
+use crate::diagnosis::paced;
 use crate::diagnosis::recorded_time::OutsideSteps;
 use crate::diagnosis::rule::LISTED_PCT;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
@@ -136,7 +138,10 @@ fn saves_nothing(found: &Diagnosis) -> Option<String> {
 /// Share of the time that is lost and that no cause owns, withheld or not, percent.
 fn unexplained(found: &Diagnosis) -> Option<f64> {
     let account = &found.account;
-    let lost = account.all() - account.sum(TimePart::Compute);
+    // Where only copies run, they are the work.
+    let work = if copy_times::alone(account).is_some() { TimePart::Copies } else { TimePart::Compute };
+    let owned_work: Ns = found.causes.iter().map(|c| c.owned_part(work)).sum();
+    let lost = account.all() - account.sum(work) + owned_work;
     let owned: Ns = found.causes.iter().map(Cause::owned_sum).sum();
     percent(lost - owned, account.all())
 }
@@ -257,9 +262,10 @@ fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String 
 /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
 fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> [String; 2] {
     let Some(first) = causes.first() else {
-        let open =
-            between.map(str::to_string).or_else(|| open_books::largest(found).map(|open| open.sentence));
-        let first = open.unwrap_or_else(|| "No single fix saves 2 % of the time".to_string());
+        let special = found.paced.map(paced::words).or_else(|| copy_times::alone(&found.account));
+        let open = || open_books::largest(found).map(|open| open.sentence);
+        let first = special.or_else(|| between.map(str::to_string)).or_else(open);
+        let first = first.unwrap_or_else(|| "No single fix saves 2 % of the time".to_string());
         return [format!("{first}."), format!("{}.", busy(found))];
     };
     let saves = match (first.saved.as_str(), first.certainty) {
@@ -325,6 +331,9 @@ fn busy(found: &Diagnosis) -> String {
         true => format!(" in {}", plural(account.steps.len(), "iteration")),
         false => String::new(),
     };
+    if copy_times::alone(account).is_some() {
+        return format!("Copies run {busy} of the time{during}");
+    }
     format!("{what} busy {busy} of the time{during}{of_mix}")
 }
 

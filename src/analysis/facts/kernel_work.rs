@@ -3,13 +3,14 @@
 
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::optimizer_steps::OptimizerSteps;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::kernel::category::{Category, NameCategory, Reason, by_name, by_op};
 use hta_trace::kernel::tensor_cores::{self, TensorCores};
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::rules::collective_kind;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ impl KernelWorks {
                 names,
                 ops,
                 of_experts,
+                of_shards: HashMap::new(),
                 tensor_cores,
                 optimizers: OptimizerSteps::of(trace),
             };
@@ -60,6 +62,8 @@ struct Finder<'a> {
     ops: HashMap<StrId, Option<Category>>,
     /// Whether the name of an operator is that of a mixture of experts.
     of_experts: HashMap<StrId, bool>,
+    /// The same for operators that copy sharded parameters and gradients.
+    of_shards: HashMap<StrId, bool>,
     /// By name and device.
     tensor_cores: HashMap<(StrId, Option<i64>), TensorCores>,
     optimizers: Arc<OptimizerSteps>,
@@ -80,6 +84,9 @@ impl Finder<'_> {
         };
         let work = |category, reason| KernelWork { category, reason, sub: "", tensor_cores };
         match a.class {
+            Class::Memcpy if a.work == WorkClass::Communication => {
+                return work(Category::Communication, Reason::Op);
+            }
             Class::Memcpy => return work(Category::Memcpy, Reason::Row),
             Class::Memset => return work(Category::Memset, Reason::Row),
             _ => {}
@@ -110,6 +117,9 @@ impl Finder<'_> {
                 return work(c, Reason::NameAndOp);
             }
         }
+        if category == Category::Layout && self.is_of_shards(call) {
+            return work(Category::ShardCopy, Reason::NameAndOp);
+        }
         if named.is_multi_tensor && category != Category::Optimizer && self.is_in_optimizer(a) {
             return work(Category::Optimizer, Reason::NameAndRange);
         }
@@ -124,28 +134,58 @@ impl Finder<'_> {
     /// Whether an operator at or around a call is that of a mixture of experts.
     fn is_of_experts(&mut self, call: Option<OperatorCall>) -> bool {
         let trace = self.trace;
-        let of_experts = &mut self.of_experts;
-        let mut is = |name: StrId| {
-            *of_experts.entry(name).or_insert_with(|| {
+        is_around(trace, &self.nodes, call, |name| {
+            *self.of_experts.entry(name).or_insert_with(|| {
                 let text = trace.text(name).to_ascii_lowercase();
                 text.contains("moe") || text.contains("grouped_mm")
             })
-        };
-        match call {
-            None => false,
-            Some(OperatorCall::Row(op)) => {
-                let mut around =
-                    trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp);
-                around.any(|r| is(trace.columns.name(r as usize)))
-            }
-            Some(OperatorCall::Captured(_, operator)) => {
-                self.nodes.outward(operator).filter_map(|o| self.nodes.operator(o)).any(|o| is(o.name))
-            }
-        }
+        })
+    }
+
+    /// Whether one is of FSDP, which copies parameters and gradients into and out of the buffers of its
+    /// collectives. A compiler writes these copies without its operators.
+    fn is_of_shards(&mut self, call: Option<OperatorCall>) -> bool {
+        let trace = self.trace;
+        is_around(trace, &self.nodes, call, |name| {
+            *self.of_shards.entry(name).or_insert_with(|| {
+                let text = trace.text(name);
+                let is_copy = || {
+                    ["aten::split_with_sizes_copy", "aten::_chunk_cat"].iter().any(|op| text.starts_with(op))
+                };
+                text.starts_with("fsdp::") || (is_copy() && gathers(trace))
+            })
+        })
     }
 
     /// Whether the launch lies in the range of an optimizer's step.
     fn is_in_optimizer(&self, a: &Activity) -> bool {
         a.launch().is_some_and(|launch| self.optimizers.is_in(self.trace, launch))
+    }
+}
+
+/// Whether a rank gathers or scatters what is sharded.
+fn gathers(trace: &RankTrace) -> bool {
+    let mut seen = HashSet::new();
+    let mut calls = trace.activities.iter().filter(|a| a.work == WorkClass::Communication);
+    let is = |name| matches!(collective_kind(trace.text(name)), Some("all_gather" | "reduce_scatter"));
+    calls.any(|a| seen.insert(a.name) && is(a.name))
+}
+
+/// Whether the operator of a call, or one around it, has a name that is asked for.
+fn is_around(
+    trace: &RankTrace,
+    nodes: &GraphNodes,
+    call: Option<OperatorCall>,
+    mut is: impl FnMut(StrId) -> bool,
+) -> bool {
+    match call {
+        None => false,
+        Some(OperatorCall::Row(op)) => {
+            let mut around = trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp);
+            around.any(|r| is(trace.columns.name(r as usize)))
+        }
+        Some(OperatorCall::Captured(_, operator)) => {
+            nodes.outward(operator).filter_map(|o| nodes.operator(o)).any(|o| is(o.name))
+        }
     }
 }

@@ -88,8 +88,10 @@ impl OperatorWorks {
         let mut chosen: HashMap<OperatorCall, ((bool, Ns), u32)> = HashMap::new();
         for (i, a) in (0..).zip(&trace.activities) {
             let Some((call, _)) = self.of_activity(trace, i) else { continue };
-            let moves =
-                matches!(kernels.at(i).category, Category::Layout | Category::Memcpy | Category::Memset);
+            let moves = matches!(
+                kernels.at(i).category,
+                Category::Layout | Category::ShardCopy | Category::Memcpy | Category::Memset
+            );
             let is_helper = moves || *helpers.entry(a.name).or_insert_with(|| is_helper(trace.text(a.name)));
             let this = (!is_helper, a.span.len());
             let best = chosen.entry(call).or_insert((this, i));

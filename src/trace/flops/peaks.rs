@@ -27,6 +27,8 @@ pub struct DevicePeaks {
     tflops: DenseRates,
     /// Peak bandwidth of the device's memory, GB/s (1e9 bytes).
     pub bandwidth_gb_per_s: f64,
+    /// Peak bandwidth of copies from or to the host, GB/s per direction.
+    pub host_gb_per_s: Option<f64>,
     /// Public tables disagree.
     #[serde(default)]
     pub approximate: bool,
@@ -78,7 +80,10 @@ impl Peaks {
             let r = d.tflops;
             let rates =
                 [r.fp64, r.fp64_matrix, r.fp32, r.fp32_matrix, r.tf32, r.fp16, r.fp16_vector, r.bf16, r.fp8];
-            let mut all = rates.into_iter().chain([r.fp4, r.int8, Some(d.bandwidth_gb_per_s)]).flatten();
+            let mut all = rates
+                .into_iter()
+                .chain([r.fp4, r.int8, Some(d.bandwidth_gb_per_s), d.host_gb_per_s])
+                .flatten();
             if !all.all(|rate| rate.is_finite() && rate > 0.0) {
                 return Err(format!("device `{}`: expected rates above 0", d.name));
             }

@@ -60,6 +60,8 @@ categories! {
     Reduction "reduction";
     /// Data is moved without arithmetic: copies with another type or stride, cat, transpose.
     Layout "layout";
+    /// Copies of sharded parameters and gradients into and out of the buffers of collectives.
+    ShardCopy "shard_copy";
     /// Embeddings, index, gather, scatter, cache writes.
     GatherScatter "gather_scatter";
     /// Sorting, selection, sampling of tokens.

@@ -1,8 +1,14 @@
 //! `copy_pageable`: copies from or to pageable memory.
 
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::copy_times::CopyTime;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::recording::capability::Capability;
+use hta_base::units::{Ns, fmt_ns, fmt_number};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "copy_pageable",
@@ -20,7 +26,48 @@ pub(super) const RULE: CauseRule = CauseRule {
                 "pin the memory (pin_memory=True), then copy with non_blocking=True",
             )
         },
+        finish: pinned,
         ..LostRule::COPIES
     }),
     ..CauseRule::DEFAULT
 };
+
+/// Copies of pinned memory still take what the link needs. The compute of the steps can hide it, except that
+/// of a single window, which waits for its input and whose results are copied.
+fn pinned(context: &Context, cause: &mut Cause) {
+    let steps = &context.account.steps;
+    let (mut most, mut about, mut stays) = (0, 0, 0);
+    let (mut bytes, mut seen) = (0u64, 0);
+    for (s, step) in steps.iter().enumerate() {
+        let saved = step.cells.iter().map(|(place, cell)| {
+            let of_part = |part| cause.owned.get(&(s, *place, part)).copied().unwrap_or(0);
+            let owned = of_part(TimePart::Idle) + of_part(TimePart::Copies);
+            let hidden = if steps.len() > 1 { cell.parts.compute } else { 0 };
+            let all = cell.copies.iter().fold(CopyTime::default(), |mut sum, (_, of)| {
+                sum.add(of);
+                sum
+            });
+            bytes = bytes.saturating_add(all.pageable_bytes);
+            seen += all.seen;
+            stays += (all.linked - hidden).max(0);
+            (owned - (all.linked - hidden).max(0), owned - (all.seen - hidden).max(0))
+        });
+        let (of_link, of_file) = saved.fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        most += of_link;
+        about += of_file;
+    }
+    if stays == 0 {
+        return;
+    }
+    cause.certainty = CauseCertainty::AtMost;
+    cause.gain = cause.gain.min(most);
+    let about = about / steps.len().max(1) as Ns;
+    let rate = fmt_number(bytes as f64 / seen.max(1) as f64);
+    if about * (steps.len() as Ns) < cause.gain {
+        cause.words.why.push_str(&format!(
+            "; pinned copies at {rate} GB/s, the best rate here, save about {}{}",
+            fmt_ns(about),
+            context.trust.per_step()
+        ));
+    }
+}

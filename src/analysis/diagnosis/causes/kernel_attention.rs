@@ -25,6 +25,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         kernels,
         least_pct: 10.0,
         holds,
+        names_operators: false,
         assumed_factor: 3.0,
         basis: GainBasis::Roofline,
         words,

@@ -21,6 +21,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         kernels: chained,
         least_pct: 20.0,
         holds: |_, repair| repair.count >= FEWEST,
+        names_operators: false,
         assumed_factor: 3.0,
         basis: GainBasis::Bound,
         words,

@@ -1,23 +1,31 @@
 //! `kernel_layout`: kernels that only change the memory layout.
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, chosen};
 use crate::diagnosis::kernel_mix::mix_category;
+use crate::diagnosis::lost_words::shown;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
+use hashbrown::HashMap;
 use hta_base::units::{fmt_count, percent};
 use hta_trace::kernel::category::Category;
+use hta_trace::strings::StrId;
+use std::cmp::Reverse;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_layout",
-    evidence: "kernels that change layouts, 5 % of U",
+    certainty: CauseCertainty::Likely,
+    evidence: "kernels that change layouts, 5 % of U; not those of FSDP, and none of FP8 operands",
     shown_by: "tests/data/causes/kernel_layout.json.gz",
     family: CauseFamily::Kernels(KernelRule {
         kernels,
         least_pct: 5.0,
         holds: |_, _| true,
+        names_operators: true,
         assumed_factor: 3.0,
         basis: GainBasis::Bound,
         words,
@@ -30,8 +38,30 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// alone does not make a network of convolutions.
 const CONVOLUTIONS_PCT: f64 = 10.0;
 
-fn kernels(_: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
-    chosen(kernels, |k| (mix_category(k.work) == Category::Layout).then_some(Some(0)))
+fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
+    let trace = facts.trace;
+    let mut known: HashMap<StrId, bool> = HashMap::new();
+    let mut is_fp8 = |k: &ComputeKernel| {
+        let a = &trace.activities[k.activity as usize];
+        let operator = a.op().map(|op| trace.columns.name(op as usize));
+        [Some(a.name), operator]
+            .into_iter()
+            .flatten()
+            .any(|name| *known.entry(name).or_insert_with(|| of_fp8(trace.text(name))))
+    };
+    // Products in FP8 want their operands in one layout: a transpose before them is no choice of the user.
+    let has_products = kernels.iter().any(|k| k.work.category == Category::Gemm && is_fp8(k));
+    chosen(kernels, |k| {
+        let is_transpose = || trace.text(trace.activities[k.activity as usize].name).contains("transpose");
+        let is_layout = mix_category(k.work) == Category::Layout;
+        (is_layout && !is_fp8(k) && !(has_products && is_transpose())).then_some(Some(0))
+    })
+}
+
+/// Whether a name is of eight-bit floating point.
+fn of_fp8(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["fp8", "float8", "e4m3", "e5m2", "_scaled_mm"].iter().any(|word| lower.contains(word))
 }
 
 fn words(w: &MixWords) -> CauseWords {
@@ -43,9 +73,12 @@ fn words(w: &MixWords) -> CauseWords {
              needs it"
         }
     };
+    let of = w.context.account.operators.iter().filter(|((kind, _), _)| *kind == CauseKind::KernelLayout);
+    let most = of.max_by_key(|((_, name), ns)| (**ns, Reverse(name.clone())));
+    let most = most.map_or(String::new(), |((_, name), _)| format!(", most in {}", shown(name)));
     CauseWords::new(
         "Kernels only change the layout of tensors in memory",
-        format!("{} of them take {}", fmt_count(w.count), w.share()),
+        format!("{} of them take {}{most}", fmt_count(w.count), w.share()),
         action,
     )
 }

@@ -24,6 +24,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         least_pct: 20.0,
         // Autocast is for training.
         holds: |context, _| context.trust.has_tensor_cores && !context.trust.is_serving,
+        names_operators: false,
         assumed_factor: 4.0,
         basis: GainBasis::Roofline,
         words,

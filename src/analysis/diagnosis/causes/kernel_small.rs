@@ -21,6 +21,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         kernels,
         least_pct: 30.0,
         holds: |context, _| is_busy(context),
+        names_operators: false,
         assumed_factor: 2.0,
         basis: GainBasis::Roofline,
         words,

@@ -2,6 +2,7 @@
 //! its words for the documentation, and the trace that has it. The list below is the only one.
 
 mod comm_unmatched;
+mod copy_exposed;
 mod copy_pageable;
 mod copy_small;
 mod copy_sync;
@@ -78,6 +79,7 @@ causes! {
     CopyPageable copy_pageable,
     CopySync copy_sync,
     CopySmall copy_small,
+    CopyExposed copy_exposed,
     HostPython host_python,
     HostDispatch host_dispatch,
     CommUnmatched comm_unmatched,

@@ -25,9 +25,18 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     kernels.sort_by_key(|a| {
         (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
     });
+    // The copies of one exchange are one call: of its outermost operator, the index among the calls.
+    let mut of_copies: BTreeMap<u32, usize> = BTreeMap::new();
     for a in kernels {
         let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize]));
         let chain = operators(trace, a);
+        let exchange = chain.last().copied().filter(|_| a.class == Class::Memcpy);
+        if let Some((call, _)) = exchange.and_then(|of| found.calls.get_mut(*of_copies.get(&of)?)) {
+            call.span = call.span.hull(a.span);
+            call.released = call.span.end;
+            continue;
+        }
+        of_copies.extend(exchange.map(|of| (of, found.calls.len())));
         let (mut e, mut kind) = described(trace, a, launch, &chain, &marks);
         let op = chain.last().map(|row| trace.span(*row));
         let title = launch.and_then(|(at, lane)| marks.title(lane, Some(at), op, trace));
@@ -135,13 +144,19 @@ fn joined_kind(edges: &[Message], me: u32, members: Option<&Members>) -> Collect
     }
 }
 
-/// The `record_param_comms` and `c10d::*` operators around the launch, innermost first.
+/// The `record_param_comms` and `c10d::*` operators around the launch, innermost first; of a copy also those
+/// of symmetric memory.
 fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
+    let is_copy = a.class == Class::Memcpy;
     let is_kept = |row: &u32| {
         let name = trace.name(*row);
-        name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:")
+        name == "record_param_comms"
+            || name.starts_with("c10d::")
+            || name.starts_with("nccl:")
+            || (is_copy && name.starts_with("symm_mem::"))
     };
-    a.op().into_iter().flat_map(|op| trace.stacks.outward(op)).filter(is_kept).collect()
+    let from = if is_copy { a.launch() } else { a.op() };
+    from.into_iter().flat_map(|op| trace.stacks.outward(op)).filter(is_kept).collect()
 }
 
 #[derive(Clone, Copy)]

@@ -9,6 +9,7 @@ pub(crate) mod shapes;
 
 use found::CallCollector;
 use hta_trace::activity::Activity;
+use hta_trace::category::Class;
 use hta_trace::collective::RankCalls;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::rules::copy_kind;
@@ -18,8 +19,10 @@ use std::sync::Arc;
 /// The kind of a GPU activity: of a collective its kind, of a copy its direction; `None` for compute.
 pub(crate) fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static str> {
     match a.work {
-        WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
-        WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+        WorkClass::Communication if a.class != Class::Memcpy => {
+            Some(collectives(trace).kind_of(a.row).name())
+        }
+        WorkClass::Memory | WorkClass::Communication => Some(copy_kind(a.class, trace.text(a.name))),
         WorkClass::Compute => None,
     }
 }

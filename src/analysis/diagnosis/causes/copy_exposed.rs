@@ -1,0 +1,61 @@
+//! `copy_exposed`: copies and sets that no kernel hides and that compute waits for.
+
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::lost_words::{LostWords, shown};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::recording::capability::Capability;
+use hta_base::units::{fmt_ns, fmt_pct, percent};
+use hta_trace::category::Class;
+use hta_trace::rules::copy_kind;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "copy_exposed",
+    certainty: CauseCertainty::AtMost,
+    needs: &[Capability::Idle],
+    evidence: "other copies and sets while the next kernel is already launched, or the host waits for the device",
+    owns: "M",
+    command: "copies",
+    shown_by: "tests/it/analyses/exposed_copies.rs",
+    family: CauseFamily::Lost(LostRule {
+        key: |name| copy_kind(Class::Memcpy, name),
+        // The copies stay; only what hides them can change.
+        saves: |_, _| 0,
+        words,
+        ..LostRule::COPIES
+    }),
+    ..CauseRule::DEFAULT
+};
+
+fn words(w: &LostWords) -> CauseWords {
+    let (copies, action) = match w.key {
+        "HtoD" => (
+            "copies from the host to the device",
+            "copy what is needed next on a stream of its own while the GPU computes (prefetch), and let only \
+             its first user wait",
+        ),
+        "DtoH" => (
+            "copies from the device to the host",
+            "let the copies run beside later kernels: wait for them only where their memory is used again; \
+             copy less",
+        ),
+        "set" => ("sets of memory", "allocate without zeros (empty), or let a kernel write the first value"),
+        _ => (
+            "copies between devices or inside one",
+            "write results where they are needed (views, in place), or copy beside kernels on another stream",
+        ),
+    };
+    let (time, share) = (fmt_ns(w.copies), fmt_pct(percent(w.copies, w.step)));
+    let waits = match w.top.first() {
+        Some(top) if !top.detail.is_empty() => {
+            format!("; {} waits for {}", shown(top.detail), shown(top.name))
+        }
+        Some(top) => format!(", most in {}", shown(top.name)),
+        None => String::new(),
+    };
+    CauseWords::new(
+        format!("Compute waits for {copies} that no kernel hides{}", w.who()),
+        format!("They take {time}{} ({share}){waits}", w.trust.per_step()),
+        action,
+    )
+}

@@ -1,0 +1,122 @@
+//! Loops that a clock drives, such as that of a camera: a step starts when its turn comes, whatever the one
+//! before it cost. Faster work only waits longer, so nothing can be saved.
+//!
+//! ```text
+//!   turns    |         |         |         |
+//!   work     [====)....[======)..[==)......[=====)
+//! ```
+//!
+//! A loop that is slowed by its host has equal steps, too, but equal work in them, or a host that launches all
+//! the time; and its deviations add up, whereas those of a clock do not.
+
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::{JobAccount, TimePart};
+use hta_base::order_statistics::median;
+use hta_base::units::{Ns, fmt_ns, fmt_number};
+
+/// Fewest steps by which a clock can be told.
+const STEPS: usize = 16;
+
+/// Largest spread of the periods, and least spread of the work in them, percent of the period.
+const PERIOD_PCT: Ns = 2;
+const WORK_PCT: Ns = 10;
+
+/// The work varies at least so many times as much as the period.
+const TIMES: Ns = 4;
+
+/// Deviations that no recording resolves, ns.
+const EXACT: Ns = 50_000;
+
+/// Parts of names of what waits for a turn or for a frame.
+const WAITING: [&str; 9] = ["sleep", "wait", "grab", "read", "recv", "poll", "get", "acquire", "retrieve"];
+
+/// The period of a loop of one device that a clock drives, ns.
+pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
+    if account.devices != 1 || account.steps.len() < STEPS || is_slowed(account) {
+        return None;
+    }
+    let (mut starts, mut work) = (Vec::new(), Vec::new());
+    for step in &account.steps {
+        let (place, cell) = step.cells.first_key_value()?;
+        starts.push(step.windows.get(place)?.iter().map(|w| w.start).min()?);
+        work.push(step.time - cell.parts.idle - cell.parts.finished_early);
+    }
+    // The last step has no end that a clock gives.
+    work.pop();
+    let periods: Vec<Ns> = starts.windows(2).map(|w| w[1] - w[0]).collect();
+    let period = median(&mut periods.clone()).filter(|p| *p > 0)?;
+    let of_period = spread(periods.clone());
+    let of_work = spread(work);
+    let varies = of_work * 100 >= period * WORK_PCT && of_work >= of_period * TIMES;
+    let is_even = of_period * 100 <= period * PERIOD_PCT;
+    (varies && is_even && spread(deviations(&periods, period)) <= of_period + EXACT).then_some(period)
+}
+
+/// Whether the host launches for half of the time, or what a repair shortens owns half of the idle time: a
+/// loader, or a function that does not wait.
+fn is_slowed(account: &JobAccount) -> bool {
+    let (mut launching, mut slow) = (0, 0);
+    for (_, _, cell) in account.cells() {
+        launching += cell.host_of(CauseKind::HostDispatch);
+        let is_work = |key: &str| {
+            let lower = key.to_ascii_lowercase();
+            !key.is_empty() && !WAITING.iter().any(|word| lower.contains(word))
+        };
+        let of = cell.lost.iter().filter(|l| l.part == TimePart::Idle);
+        let is_slow = |kind: CauseKind, key: &str| {
+            kind == CauseKind::DataLoader || (kind == CauseKind::HostPython && is_work(key))
+        };
+        slow += of.filter(|l| is_slow(l.kind, &l.key)).map(|l| l.time).sum::<Ns>();
+    }
+    launching * 2 >= account.time || slow * 2 >= account.sum(TimePart::Idle)
+}
+
+/// How far each step begins from its turn, without a constant drift; a missed turn counts as none. ns.
+fn deviations(periods: &[Ns], period: Ns) -> Vec<Ns> {
+    let mut sum = 0;
+    let from_turn = periods.iter().map(|p| {
+        let turns = ((*p + period / 2) / period).max(1);
+        sum += *p - turns * period;
+        sum
+    });
+    let all: Vec<Ns> = from_turn.collect();
+    let middle = (all.len() as f64 - 1.0) / 2.0;
+    let at = |i: usize| i as f64 - middle;
+    let squares: f64 = (0..all.len()).map(|i| at(i) * at(i)).sum();
+    let slope = all.iter().enumerate().map(|(i, d)| at(i) * *d as f64).sum::<f64>() / squares.max(1.0);
+    all.iter().enumerate().map(|(i, d)| d - (slope * at(i)) as Ns).collect()
+}
+
+/// Between the tenth and the ninetieth percentile.
+fn spread(mut all: Vec<Ns>) -> Ns {
+    all.sort_unstable();
+    let at = |pct: usize| all.get(all.len().saturating_sub(1) * pct / 100).copied().unwrap_or(0);
+    at(90) - at(10)
+}
+
+/// What is to be said of such a loop.
+pub(crate) fn words(period: Ns) -> String {
+    format!(
+        "Paced: period {} ({} a second) whatever the work costs, so nothing is to be saved",
+        fmt_ns(period),
+        fmt_number(1e9 / period.max(1) as f64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations_of_a_clock_do_not_add_up() {
+        // Turns every 100: each step is late by 0 to 3, one turn is missed.
+        let late = [0, 3, 1, 2, 0, 3, 1];
+        let turns = [0, 1, 2, 3, 5, 6, 7];
+        let starts: Vec<Ns> = turns.iter().zip(late).map(|(turn, late)| turn * 100 + late).collect();
+        let periods: Vec<Ns> = starts.windows(2).map(|w| w[1] - w[0]).collect();
+        assert!(deviations(&periods, 100).iter().all(|d| d.abs() <= 3));
+        // A host that is slower by 2 in the second half drifts from any line.
+        let slower: Vec<Ns> = (0..20).map(|i| if i < 10 { 100 } else { 104 }).collect();
+        assert!(spread(deviations(&slower, 102)) > 4);
+    }
+}
