@@ -1,11 +1,14 @@
 //! `copy_exposed`: copies and sets that no kernel hides and that compute waits for.
 
+use crate::diagnosis::account::CellOfStep;
+use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::context::Context;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use crate::recording::capability::Capability;
-use hta_base::units::{fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_trace::category::Class;
 use hta_trace::rules::copy_kind;
 
@@ -22,10 +25,21 @@ pub(super) const RULE: CauseRule = CauseRule {
         // The copies stay; only what hides them can change.
         saves: |_, _| 0,
         words,
+        finish: hidden,
         ..LostRule::COPIES
     }),
     ..CauseRule::DEFAULT
 };
+
+/// Kernels hide copies from and to the host for no longer than they run.
+fn hidden(context: &Context, cause: &mut Cause) {
+    let work = |c: &CellOfStep| c.parts.compute + c.parts.waiting + c.parts.transfer + c.parts.unmatched;
+    if matches!(cause.key.as_str(), "HtoD" | "DtoH") {
+        let steps = context.account.steps.iter();
+        let most: Ns = steps.map(|step| step.cells.values().map(work).max().unwrap_or(0)).sum();
+        cause.gain = cause.gain.min(most);
+    }
+}
 
 fn words(w: &LostWords) -> CauseWords {
     let (copies, action) = match w.key {
@@ -40,6 +54,7 @@ fn words(w: &LostWords) -> CauseWords {
              copy less",
         ),
         "set" => ("sets of memory", "allocate without zeros (empty), or let a kernel write the first value"),
+        "unknown" => ("copies", "copy beside kernels on another stream, or copy less"),
         _ => (
             "copies between devices or inside one",
             "write results where they are needed (views, in place), or copy beside kernels on another stream",

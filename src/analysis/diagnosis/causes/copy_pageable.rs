@@ -32,6 +32,9 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::DEFAULT
 };
 
+/// The fastest copy shows the rate of the link if it is so many times as fast as all pageable ones.
+const FASTER: f64 = 1.25;
+
 /// Copies of pinned memory still take what the link needs. The compute of the steps can hide it, except that
 /// of a single window, which waits for its input and whose results are copied.
 fn pinned(context: &Context, cause: &mut Cause) {
@@ -61,13 +64,15 @@ fn pinned(context: &Context, cause: &mut Cause) {
     }
     cause.certainty = CauseCertainty::AtMost;
     cause.gain = cause.gain.min(most);
-    let about = about / steps.len().max(1) as Ns;
-    let rate = fmt_number(bytes as f64 / seen.max(1) as f64);
-    if about * (steps.len() as Ns) < cause.gain {
-        cause.words.why.push_str(&format!(
-            "; pinned copies at {rate} GB/s, the best rate here, save about {}{}",
-            fmt_ns(about),
-            context.trust.per_step()
-        ));
+    // If the fastest copy is hardly faster than all of them, it shows the rate of the staging, not of the link.
+    let (rate, mean) =
+        (bytes as f64 / seen.max(1) as f64, bytes as f64 / cause.owned_part(TimePart::Copies) as f64);
+    if about < cause.gain && rate >= mean * FASTER {
+        let about = fmt_ns(about / steps.len().max(1) as Ns);
+        let (rate, per) = (fmt_number(rate), context.trust.per_step());
+        cause
+            .words
+            .why
+            .push_str(&format!("; at {rate} GB/s, the best rate here, pinning saves about {about}{per}"));
     }
 }

@@ -61,7 +61,7 @@ fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
 /// Whether a name is of eight-bit floating point.
 fn of_fp8(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    ["fp8", "float8", "e4m3", "e5m2", "_scaled_mm"].iter().any(|word| lower.contains(word))
+    ["fp8", "float8", "e4m3", "e5m2", "_scaled_mm", "nvjet_qq"].iter().any(|word| lower.contains(word))
 }
 
 fn words(w: &MixWords) -> CauseWords {
