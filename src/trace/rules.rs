@@ -273,6 +273,14 @@ mod tests {
             is(WorkClass::Compute, "default")
         );
         assert_eq!(class("sgemm", k, false, Some("aten::mm")), is(WorkClass::Compute, "default"));
+        let copy = |op: &str| class("Memcpy PtoP (Device -> Device)", Class::Memcpy, false, Some(op)).0;
+        assert_eq!(
+            ["c10d::_allgather_base_", "nccl:all_to_all", "symm_mem::fused_all_gather_matmul", "aten::copy_"]
+                .map(copy),
+            [WorkClass::Communication, WorkClass::Communication, WorkClass::Communication, WorkClass::Memory]
+        );
+        let product = class("void cutlass::gemm::kernel", k, false, Some("symm_mem::_async_input_mm")).0;
+        assert_eq!(product, WorkClass::Compute);
     }
 
     #[test]
