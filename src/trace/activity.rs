@@ -251,8 +251,11 @@ fn exchanges(
 ) -> HashMap<u32, StrId> {
     let mut out = HashMap::new();
     let mut queries: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
-    let is_peer = c.strings.each(|text| copy_kind(Class::Memcpy, text) == "PtoP");
-    for (i, a) in all.iter().enumerate().filter(|(_, a)| a.class == Class::Memcpy && is_peer.holds(a.name)) {
+    let mut known: HashMap<StrId, bool> = HashMap::new();
+    let mut is_peer = |name: StrId| {
+        *known.entry(name).or_insert_with(|| copy_kind(Class::Memcpy, c.strings.get(name)) == "PtoP")
+    };
+    for (i, a) in all.iter().enumerate().filter(|(_, a)| a.class == Class::Memcpy && is_peer(a.name)) {
         if let Some(call) = a.launch() {
             queries.entry(c.lane[call as usize]).or_default().push((c.span(call as usize), i as u32));
         }

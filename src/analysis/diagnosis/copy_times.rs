@@ -24,9 +24,8 @@ table! {
     }
 }
 
-/// Peak of the link to the host where the device is not known, and more than any PCIe x16 before generation 6
-/// reaches, bytes per ns.
-const LINK: f64 = 50.0;
+/// Peak of the link to the host where the device is not known, bytes per ns: PCIe x16 of generation 4.
+const LINK: f64 = 25.0;
 
 /// Copies of at least this size show the rate of a link, bytes.
 const LARGE: u64 = 1 << 20;

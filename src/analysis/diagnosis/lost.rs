@@ -315,7 +315,8 @@ fn copy_pieces(
     own.sort_by_key(|(c, _)| (c.span.start, c.activity));
     let mut out = Vec::new();
     let mut pageable = Vec::new();
-    let awaited = AwaitedCopies::new(trace, work, waits);
+    let has_others = own.iter().any(|(_, way)| way.is_none());
+    let awaited = has_others.then(|| AwaitedCopies::new(trace, work, waits));
     let mut places = CodePlaces::new(trace);
     let mut at = Ns::MIN;
     for (c, way) in own {
@@ -332,7 +333,8 @@ fn copy_pieces(
             let piece = LostPiece { span, kind, key, detail, place, row: call };
             let rate = copy_times::rate(c).filter(|_| kind == CauseKind::CopyPageable);
             pageable.extend(rate.map(|rate| PageablePiece { span, direction: c.direction, rate }));
-            let Some((held, waiter)) = awaited.held_up(span).filter(|_| way.is_none()) else {
+            let awaited = awaited.as_ref().filter(|_| way.is_none());
+            let Some((held, waiter)) = awaited.and_then(|a| a.held_up(span)) else {
                 out.push(piece);
                 continue;
             };

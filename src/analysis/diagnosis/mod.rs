@@ -150,7 +150,7 @@ impl Analysis for DiagnosisOf {
         let mut recorded = RecordedTime::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
-            let link = facts.machine.device(work.device).and_then(|d| d.host_gb_per_s);
+            let link = trace.device_properties(work.device).and_then(|d| options.peaks.host_gb_per_s(d));
             let cut = (windows.as_slice(), options.kernel_wait_max, link);
             if trace.devices.len() <= MOST_DEVICES {
                 let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times, &mut carried));

@@ -28,7 +28,7 @@ pub struct DevicePeaks {
     /// Peak bandwidth of the device's memory, GB/s (1e9 bytes).
     pub bandwidth_gb_per_s: f64,
     /// Peak bandwidth of copies from or to the host, GB/s per direction.
-    pub host_gb_per_s: Option<f64>,
+    host_gb_per_s: Option<f64>,
     /// Public tables disagree.
     #[serde(default)]
     pub approximate: bool,
@@ -109,20 +109,38 @@ impl Peaks {
 
     /// The peaks of a device; `None` if no entry matches.
     pub fn of(&self, device: &Device) -> Option<&DevicePeaks> {
-        let name = device.display_name().to_ascii_lowercase();
         let gigabytes = device.memory_bytes.map(|b| b as f64 / 1e9);
-        let fits = |d: &&DevicePeaks| {
+        self.named(device, |d| {
             let memory = d
                 .memory_gb
                 .is_none_or(|[least, most]| gigabytes.is_some_and(|g| (least..=most).contains(&g)));
             memory && d.units.is_none_or(|n| device.sm_count == Some(n))
-        };
+        })
+    }
+
+    /// Peak bandwidth of copies from or to the host, GB/s per direction: of a product of that name, whatever its
+    /// memory, else of its generation of NVIDIA devices; `None` if neither is known.
+    pub fn host_gb_per_s(&self, device: &Device) -> Option<f64> {
+        let named = self.named(device, |d| d.host_gb_per_s.is_some()).and_then(|d| d.host_gb_per_s);
+        named.or_else(|| {
+            let major: u32 = device.compute_capability.as_deref()?.split('.').next()?.parse().ok()?;
+            Some(match major {
+                ..8 => 12.0,
+                8 => 25.0,
+                _ => 50.0,
+            })
+        })
+    }
+
+    /// The entry with the longest part of a device's name among those that fit.
+    fn named(&self, device: &Device, fits: impl Fn(&DevicePeaks) -> bool) -> Option<&DevicePeaks> {
+        let name = device.display_name().to_ascii_lowercase();
         let length = |d: &DevicePeaks| {
             let parts = d.parts.iter().filter(|p| !p.is_empty() && name.contains(&p.to_ascii_lowercase()));
             parts.map(String::len).max()
         };
         self.0.iter().find_map(|file| {
-            let found = file.iter().filter(fits).filter_map(|d| Some((length(d)?, d)));
+            let found = file.iter().filter(|d| fits(d)).filter_map(|d| Some((length(d)?, d)));
             // Of equally long matches the first entry counts.
             found.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|(_, d)| d)
         })

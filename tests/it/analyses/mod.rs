@@ -18,6 +18,7 @@ pub mod iterations;
 pub mod kernels;
 pub mod known_samples;
 pub mod launches;
+mod layout;
 pub mod lines;
 pub mod memory;
 mod new_fields;
