@@ -4,6 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::collected::OwnedNames;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::RankScope;
@@ -48,6 +49,8 @@ pub(crate) struct Cause {
     /// Steps of a cause that is not in all of them.
     pub(crate) steps: Vec<String>,
     pub(crate) owned: OwnedTime,
+    /// What it owns by name, if it is known by names.
+    pub(crate) names: OwnedNames,
     /// Share of the compute time of all devices that it owns, ns.
     pub compute: Ns,
     /// What a cause about memory is about, bytes.

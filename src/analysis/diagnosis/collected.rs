@@ -11,17 +11,30 @@ use std::collections::BTreeMap;
 /// Identity of a cause while time is assigned.
 pub(crate) type CauseKey = (CauseKind, String);
 
+/// Names with owned time, ns, and the number of its pieces: by key, detail and part of the job.
+pub(crate) type OwnedNames = BTreeMap<(String, String, u32), (Ns, u64)>;
+
 /// What a cause owns, while time is assigned.
 #[derive(Default)]
 pub(crate) struct CollectedCause {
     pub(crate) owned: OwnedTime,
-    /// Names with their owned time: by key and detail.
-    pub(crate) names: BTreeMap<(String, String), (Ns, u64)>,
+    /// Names with their owned time and pieces: by key, detail and part of the job.
+    pub(crate) names: OwnedNames,
     /// Owned time by place in the user's code; empty for what has none.
     pub(crate) places: BTreeMap<String, Ns>,
 }
 
 impl CollectedCause {
+    /// The names on some parts of the job, without those.
+    pub(crate) fn names_of(&self, is_of: impl Fn(u32) -> bool) -> BTreeMap<(&str, &str), (Ns, u64)> {
+        let mut out: BTreeMap<(&str, &str), (Ns, u64)> = BTreeMap::new();
+        for ((key, detail, _), (ns, count)) in self.names.iter().filter(|((.., part), _)| is_of(*part)) {
+            let sum = out.entry((key, detail)).or_default();
+            *sum = (sum.0 + ns, sum.1 + count);
+        }
+        out
+    }
+
     /// The place in the user's code that has more than half of the time; empty if none has.
     pub(crate) fn place(&self) -> &str {
         let all: Ns = self.places.values().sum();
@@ -54,7 +67,7 @@ pub(super) fn collect(
     }
     let found = all.entry((lost.kind, key_of(lost).to_string())).or_default();
     *found.owned.entry((step, place, lost.part)).or_default() += lost.time;
-    let name = found.names.entry((lost.key.clone(), lost.detail.clone())).or_default();
+    let name = found.names.entry((lost.key.clone(), lost.detail.clone(), place.0)).or_default();
     name.0 += lost.time;
     name.1 += lost.count;
     *found.places.entry(lost.place.clone()).or_default() += lost.time;

@@ -5,10 +5,11 @@ use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::exposed_lane::TransferWords;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::rule::{CommunicationRule, TransferRule};
+use crate::diagnosis::verdict::finding_id;
 use crate::efficiency::account::PartDevice;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
@@ -31,19 +32,20 @@ impl Context<'_> {
         let owners = members.len() as Ns;
         let by_replay = known.as_ref().and_then(|known| known.gain);
         let ranks = known.as_ref().map_or_else(|| members.clone(), |known| known.ranks.clone());
-        let conditions =
-            [(rule.filter)(key), if ranks == members { String::new() } else { of_ranks(&ranks) }];
-        let conditions: Vec<String> = conditions.into_iter().filter(|c| !c.is_empty()).collect();
         let gain = by_replay.unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
         let n = self.account.steps.len().max(1) as Ns * owners;
-        let time = cause.owned_sum() / n;
+        let parts = TimePart::ALL.into_iter();
+        let time = parts.map(|p| self.owned_on(&members, &found.owned, p)).sum::<Ns>() / n;
+        let names = found.names_of(|part| members.binary_search(&self.rank(part)).is_ok());
+        let mut beside = Vec::new();
         if let Some(known) = known {
+            beside = known.evidence;
             cause.words = known.words;
             cause.p_value = known.p_value;
             cause.certainty = known.certainty;
         } else {
-            let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
+            let largest = names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse(**name)));
             let group = largest.map_or("", |((_, group), _)| group);
             let of_group = if group.is_empty() { String::new() } else { format!(" of group {group}") };
             let share = fmt_pct(percent(time, self.account.step_time()));
@@ -54,7 +56,8 @@ impl Context<'_> {
         if by_replay.is_some() {
             cause.basis = GainBasis::Replay;
         }
-        let count: u64 = found.names.values().map(|(_, count)| count).sum();
+        cause.names = found.names.clone();
+        let count: u64 = names.values().map(|(_, count)| count).sum();
         let each = self.trust.per_step_and("rank");
         let besides = match cause.gain / self.account.steps.len().max(1) as Ns - time {
             frees if by_replay.is_some() && frees > 0 => {
@@ -62,15 +65,21 @@ impl Context<'_> {
             }
             _ => String::new(),
         };
-        cause.evidence = vec![Evidence {
-            table: "collectives",
-            filter: conditions.join(" AND "),
-            words: format!(
-                "{}{each} in {} pieces of {key} that no compute hides{besides}",
-                fmt_ns(time),
-                fmt_count(count)
-            ),
-        }];
+        let words = format!(
+            "{}{each} in {} pieces of {key} that no compute hides{besides}",
+            fmt_ns(time),
+            fmt_count(count)
+        );
+        let filter = of_finding(&finding_id(&cause), self.unless_all(&members));
+        cause.evidence = vec![Evidence { table: "finding_names", filter, words }];
+        cause.evidence.append(&mut beside);
+        let calls = (rule.filter)(key);
+        if !calls.is_empty() {
+            let only = self.unless_all(&cause.ranks);
+            let only = if only.is_empty() { String::new() } else { format!(" AND {}", of_ranks(only)) };
+            let (filter, words) = (format!("{calls}{only}"), format!("the calls of {key}"));
+            cause.evidence.push(Evidence { table: "collectives", filter, words });
+        }
         Some(cause)
     }
 
@@ -113,11 +122,12 @@ impl Context<'_> {
         let gain = (rule.gain)(self, sum);
         let mut cause = self.cause(kind, "", ranks, owned, gain);
         let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
-        cause.words = (rule.words)(sum / n, self.account.step_time(), self.trust);
+        let each = self.owned_on(&cause.ranks, &cause.owned, part) / n;
+        cause.words = (rule.words)(each, self.account.step_time(), self.trust);
         cause.evidence = vec![Evidence {
-            table: "sync",
-            filter: "process_group IS NULL".to_string(),
-            words: format!("{}: {}{}", rule.noun, fmt_ns(sum / n), self.trust.per_step_and("rank")),
+            table: "time_account",
+            filter: of_finding(&finding_id(&cause), self.unless_all(&cause.ranks)),
+            words: format!("{}: {}{}", rule.noun, fmt_ns(each), self.trust.per_step_and("device")),
         }];
         Some(cause)
     }

@@ -5,10 +5,12 @@ use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
+use crate::diagnosis::collected::OwnedNames;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::efficiency::account::PartDevice;
 use crate::job::Job;
 use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
@@ -54,6 +56,19 @@ impl Context<'_> {
         by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
     }
 
+    /// What a cause owns of a part on some ranks, ascending, ns.
+    pub(crate) fn owned_on(&self, ranks: &[u32], owned: &OwnedTime, part: TimePart) -> Ns {
+        let is_of = |(_, (p, _), of): &(usize, PartDevice, TimePart)| {
+            *of == part && ranks.binary_search(&self.rank(*p)).is_ok()
+        };
+        owned.iter().filter(|(key, _)| is_of(key)).map(|(_, ns)| ns).sum()
+    }
+
+    /// The ranks as a condition of evidence: none where they are all ranks of the job.
+    pub(crate) fn unless_all<'r>(&self, ranks: &'r [u32]) -> &'r [u32] {
+        if ranks.len() < self.job.parts.len() { ranks } else { &[] }
+    }
+
     /// The one rank that owns nearly all of a cause.
     pub(crate) fn sole_rank(&self, owned: &OwnedTime) -> Option<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
@@ -83,6 +98,7 @@ impl Context<'_> {
             rank_label,
             steps: Vec::new(),
             owned,
+            names: OwnedNames::new(),
             compute: 0,
             bytes: None,
             gain,

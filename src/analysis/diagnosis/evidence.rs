@@ -1,8 +1,44 @@
 //! What supports a cause.
 
+use crate::job::delay::StepKey;
+
 /// The condition for rows of some ranks, in SQL.
 pub(crate) fn of_ranks(ranks: &[u32]) -> String {
     format!("rank IN ({})", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// The condition for rows of some steps, ascending, in SQL; empty without steps.
+pub(crate) fn of_steps(steps: &[StepKey]) -> String {
+    let number = |key: &StepKey| match StepKey::cells(Some(*key)) {
+        (Some(index), _) => i64::from(index),
+        (None, label) => label.unwrap_or(0),
+    };
+    let of = |column: &str, keys: &[StepKey]| {
+        let numbers: Vec<i64> = keys.iter().map(number).collect();
+        let follows = |pair: &[i64]| pair[1] == pair[0] + 1;
+        match &numbers[..] {
+            [] => None,
+            [one] => Some(format!("{column} = {one}")),
+            [first, .., last] if numbers.windows(2).all(follows) => {
+                Some(format!("{column} >= {first} AND {column} <= {last}"))
+            }
+            all => {
+                let list: Vec<String> = all.iter().map(i64::to_string).collect();
+                Some(format!("{column} IN ({})", list.join(", ")))
+            }
+        }
+    };
+    let (indices, labels) = steps.split_at(steps.partition_point(|key| matches!(key, StepKey::Index(_))));
+    match (of("step", indices), of("step_label", labels)) {
+        (Some(a), Some(b)) => format!("({a} OR {b})"),
+        (a, b) => a.or(b).unwrap_or_default(),
+    }
+}
+
+/// The condition for rows of a finding on some ranks (empty: on all), in SQL.
+pub(crate) fn of_finding(id: &str, ranks: &[u32]) -> String {
+    let only = if ranks.is_empty() { String::new() } else { format!(" AND {}", of_ranks(ranks)) };
+    format!("finding_id = '{id}'{only}")
 }
 
 /// A row of another table that supports a cause.

@@ -2,6 +2,7 @@
 
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::evidence::Evidence;
 use crate::fabric::SavedTransfers;
 use crate::job::exposed::{ExposedKind, ExposedPiece};
 use crate::job::{Job, Member};
@@ -68,6 +69,8 @@ pub(crate) struct KnownTransfers {
     pub(crate) words: CauseWords,
     /// Of a test for chance.
     pub(crate) p_value: Option<f64>,
+    /// Rows of other tables in which the numbers of the words stand.
+    pub(crate) evidence: Vec<Evidence>,
 }
 
 /// The numbers of a cause in the communication itself.

@@ -4,7 +4,7 @@ use crate::api::Options;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
-use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
@@ -222,7 +222,7 @@ fn late_rank(
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
     // A straggler that is told by its clock alone: no test showed that its delays are more than chance, so
     // they are not given as evidence.
-    let delays = (s.evidence != NoChance::LowerClock).then(|| of_delays(&ranks, &key, total / late));
+    let delays = (s.evidence != NoChance::LowerClock).then(|| of_delays(job, s, &key, total / late));
     let late_then = who_is_late(job, judged, (s, named), &words);
     let evidence = words.evidence.into_iter().chain(delays.into_iter().flatten()).collect();
     if !words.instead.is_empty() {
@@ -289,12 +289,13 @@ fn who_is_late(
     }
 }
 
-/// What the tables of delays show of late ranks: how much longer they work, and the largest part of that.
-fn of_delays(ranks: &[u32], key: &str, longer: Ns) -> [Evidence; 2] {
-    let filter = of_ranks(ranks);
+/// What the differences from the typical rank show of late ranks in their late steps: how much longer they
+/// work, and the largest part of that.
+fn of_delays(job: &Job, s: &Straggler, key: &str, longer: Ns) -> [Evidence; 2] {
+    let filter = when_late(job, s);
     [
         Evidence {
-            table: "straggler_delays",
+            table: "straggler_causes",
             filter: filter.clone(),
             words: format!("works {} a step longer than the typical rank", fmt_ns(longer)),
         },
@@ -304,6 +305,27 @@ fn of_delays(ranks: &[u32], key: &str, longer: Ns) -> [Evidence; 2] {
             words: format!("largest part: {}", key.replace('_', " ")),
         },
     ]
+}
+
+/// The condition for rows of late ranks in their late steps, in SQL.
+fn when_late(job: &Job, s: &Straggler) -> String {
+    let mut steps: BTreeMap<u32, Vec<StepKey>> = BTreeMap::new();
+    for (key, parts) in &s.steps {
+        let ranks = parts.iter().filter_map(|part| Some(job.parts.get(*part as usize)?.rank));
+        ranks.for_each(|rank| steps.entry(rank).or_default().push(*key));
+    }
+    let mut ranks: BTreeMap<Vec<StepKey>, Vec<u32>> = BTreeMap::new();
+    for (rank, mut keys) in steps {
+        keys.sort_unstable();
+        ranks.entry(keys).or_default().push(rank);
+    }
+    let of =
+        |(keys, ranks): (&Vec<StepKey>, &Vec<u32>)| format!("{} AND {}", of_ranks(ranks), of_steps(keys));
+    let all: Vec<String> = ranks.iter().map(of).collect();
+    match &all[..] {
+        [one] => one.clone(),
+        all => format!("({})", all.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" OR ")),
+    }
 }
 
 /// Kinds of causes that describe what a late host does.

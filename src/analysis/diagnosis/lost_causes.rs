@@ -1,16 +1,16 @@
 //! Causes of idle time, of waiting behind it, and of exposed copies.
 
-use crate::copies::rules::CopyRule;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
 use crate::diagnosis::rule::{LostPlace, LostRule};
+use crate::diagnosis::verdict::finding_id;
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
@@ -53,6 +53,7 @@ impl Context<'_> {
             cause.certainty = CauseCertainty::AtMost;
         }
         let rank_label = cause.rank_label.clone();
+        cause.names = found.names.clone();
         let words = self.lost_words(&cause, &rank_label, key, found);
         if !(rule.is_told)(&words) {
             return None;
@@ -73,8 +74,9 @@ impl Context<'_> {
         key: &'a str,
         found: &'a CollectedCause,
     ) -> LostWords<'a> {
-        let mut names: Vec<_> = found.names.iter().collect();
-        names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), (*name).clone()));
+        let is_of = |part: u32| cause.ranks.binary_search(&self.rank(part)).is_ok();
+        let mut names: Vec<_> = found.names_of(is_of).into_iter().collect();
+        names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), *name));
         let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
         let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
         let named = names.into_iter().filter(|((name, _), _)| !name.is_empty());
@@ -82,15 +84,15 @@ impl Context<'_> {
             name,
             detail,
             per_step: ns / n,
-            share: percent(*ns, all).unwrap_or(0.0),
-            count: *count,
+            share: percent(ns, all).unwrap_or(0.0),
+            count,
         });
         let all_cells = self.account.steps.len().max(1) as Ns * i64::from(self.account.devices.max(1));
         LostWords {
             key,
             rank_label,
-            idle: cause.owned_part(TimePart::Idle) / n,
-            copies: cause.owned_part(TimePart::Copies) / n,
+            idle: self.owned_on(&cause.ranks, &cause.owned, TimePart::Idle) / n,
+            copies: self.owned_on(&cause.ranks, &cause.owned, TimePart::Copies) / n,
             waits: cause.owned_part(TimePart::Waiting) / all_cells,
             idle_all: self.idle_of(&cause.ranks) / n,
             step: self.account.step_time(),
@@ -101,17 +103,7 @@ impl Context<'_> {
     }
 
     fn evidence_of_lost(&self, cause: &Cause, rule: &LostRule, words: &LostWords) -> Vec<Evidence> {
-        let has_steps = self.account.steps.iter().any(|s| s.key.is_some());
-        // Between the iterations of an engine lies time that is in no step of the other tables.
-        let scope = match (has_steps, words.trust.is_serving) {
-            (_, true) => "scope = 'capture'",
-            (true, false) => "scope = 'step'",
-            (false, false) => "scope = 'span'",
-        };
-        let only = match cause.ranks.len() < self.job.parts.len() {
-            true => format!(" AND {}", of_ranks(&cause.ranks)),
-            false => String::new(),
-        };
+        let of_cause = of_finding(&finding_id(cause), self.unless_all(&cause.ranks));
         let per = words.trust.per_step();
         let whole = if words.trust.has_steps { words.trust.step_noun() } else { "recording" };
         let part = |ns: Ns| fmt_pct(percent(ns, words.step));
@@ -127,19 +119,13 @@ impl Context<'_> {
                 part(words.idle)
             ),
         };
-        let filter = format!("cause = '{}'{only}", cause.kind.name());
-        let mut out = vec![Evidence { table: "time_account", filter, words: number }];
+        let mut out = vec![Evidence { table: "time_account", filter: of_cause.clone(), words: number }];
         let is_named = (rule.names_parts)(words);
-        let rows = |n: &NamedTime| match copy_rule(cause.kind) {
-            Some(rule) => ("memory_copy_rules", format!("rule = '{}'", rule.name())),
-            None if rule.place == LostPlace::Copies => {
-                ("memory_copies", format!("direction = '{}'", words.key))
-            }
-            None => ("idle_host", format!("name = '{}'", n.name.replace('\'', "''"))),
-        };
+        let quoted = |text: &str| text.replace('\'', "''");
+        let rows = |n: &NamedTime| format!("name = '{}' AND detail = '{}'", quoted(n.name), quoted(n.detail));
         out.extend(words.top.iter().filter(|_| is_named).map(|n| Evidence {
-            table: rows(n).0,
-            filter: format!("{scope} AND {}{only}", rows(n).1),
+            table: "finding_names",
+            filter: format!("{of_cause} AND {}", rows(n)),
             words: format!("{}{per} in {} ({} times)", fmt_ns(n.per_step), shown(n.name), fmt_count(n.count)),
         }));
         out
@@ -179,7 +165,7 @@ impl Context<'_> {
         let sum = range(fmt_ns(sums.clone().min().unwrap_or(0)), fmt_ns(sums.max().unwrap_or(0)));
         let noun = if count == "1" { "pause" } else { "pauses" };
         let words = format!("{count} {noun} of 1 ms and more a rank, {sum} together");
-        let filter = "excess_ns >= 1000000".to_string();
+        let filter = self::of_ranks(&cause.ranks);
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
         if self.takes_turns(&cause.owned) {
             cause.words.what.push_str(", each time on another rank");
@@ -237,15 +223,5 @@ impl Context<'_> {
         // Steps that not all devices have are no steps of the account.
         let places = self.account.steps.first().map_or(0, |s| s.cells.keys().filter(|p| is_of(p.0)).count());
         places.max(1) as Ns
-    }
-}
-
-/// The rule whose copies a cause is about; `None` where it is about the host.
-fn copy_rule(kind: CauseKind) -> Option<CopyRule> {
-    match kind {
-        CauseKind::CopyPageable => Some(CopyRule::Pageable),
-        CauseKind::CopySync => Some(CopyRule::SyncCopy),
-        CauseKind::CopySmall => Some(CopyRule::Small),
-        _ => None,
     }
 }

@@ -4,10 +4,12 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, RepairTime, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_steps};
 use crate::diagnosis::gain::{self, OwnedTime};
+use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::mix_words::{MixWords, NewTime};
 use crate::diagnosis::rule::KernelRule;
+use crate::job::delay::StepKey;
 use hta_base::units::{fmt_ns, percent};
 use std::collections::BTreeSet;
 
@@ -41,10 +43,22 @@ fn cause(context: &Context, kind: CauseKind, rule: &KernelRule) -> Option<Cause>
         false => NewTime::Assumed(factor),
     };
     cause.words = (rule.words)(&MixWords { context, compute, share_pct, count: all.count, new_time });
-    cause.evidence = vec![Evidence {
-        table: "kernels_by_name",
-        filter: "class = 'compute'".to_string(),
-        words: format!("{} of {} of compute", fmt_ns(all.time), fmt_ns(compute)),
-    }];
+    let steps: Vec<StepKey> = account.steps.iter().filter_map(|s| s.key).collect();
+    let in_steps = match of_steps(&steps) {
+        steps if steps.is_empty() => "scope = 'span'".to_string(),
+        steps => format!("scope IN ('step', 'device_step') AND {steps}"),
+    };
+    cause.evidence = vec![
+        Evidence {
+            table: KernelRepairs::SPEC.name,
+            filter: format!("cause = '{}' AND {in_steps}", kind.name()),
+            words: format!("{} of {} of compute", fmt_ns(all.time), fmt_ns(compute)),
+        },
+        Evidence {
+            table: "time_account",
+            filter: format!("part = '{}'", TimePart::Compute.name()),
+            words: format!("{} of compute on all devices", fmt_ns(compute)),
+        },
+    ];
     Some(cause)
 }

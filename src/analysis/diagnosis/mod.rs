@@ -64,7 +64,7 @@ mod views;
 
 pub use causes::CauseKind;
 pub use certainty::CauseCertainty;
-pub use tables::{FindingEvidence, FindingRow, Findings, TimeAccount, VerdictTable};
+pub use tables::{FindingEvidence, FindingNames, FindingRow, Findings, TimeAccount, VerdictTable};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::diagnosis::clocks::{DeviceClocks, StepClocks};
@@ -109,6 +109,9 @@ impl Analysis for DiagnosisOf {
                 RecordedTime::SPEC,
                 TimelineTable::SPEC,
                 TimelineWaits::SPEC,
+                FindingNames::SPEC,
+                KernelRepairs::SPEC,
+                SampledMeans::SPEC,
                 HostPauses::SPEC,
                 RolePhaseTable::SPEC,
                 RoleLoops::SPEC,
@@ -118,12 +121,10 @@ impl Analysis for DiagnosisOf {
                 LostHostTime::SPEC,
                 CopyTimes::SPEC,
                 KernelMix::SPEC,
-                KernelRepairs::SPEC,
                 MemoryThreats::SPEC,
                 HostOperators::SPEC,
                 DeviceClocks::SPEC,
                 StepClocks::SPEC,
-                SampledMeans::SPEC,
                 LinkSamples::SPEC,
             ],
             takes: &AcrossOption::ALL,
@@ -204,11 +205,12 @@ impl Analysis for DiagnosisOf {
         let found = diagnose(job, partials, options);
         let (findings, evidence) = tables::finding_tables(&found);
         let outside = recorded_time::outside(partials, options, found.trust.has_iterations);
+        let names = tables::finding_names(&found, job);
         let told = verdict::verdict(&found, outside);
         let (lines, account) = (tables::lines(&told), tables::time_account(&found, job));
-        let mut tables = vec![findings, evidence, lines, account, waits(job, &found.account)];
-        for spec in [HostPauses::SPEC, RecordedTime::SPEC] {
-            tables.extend(partials.iter().filter_map(|p| p.table(spec)).cloned());
+        let mut tables = vec![findings, evidence, names, lines, account, waits(job, &found.account)];
+        for of_ranks in [KernelRepairs::SPEC, SampledMeans::SPEC, HostPauses::SPEC, RecordedTime::SPEC] {
+            tables.extend(partials.iter().filter_map(|p| p.table(of_ranks)).cloned());
         }
         tables.extend(role_tables::role_tables(job));
         let mut views = vec![views::by_rank(&found, job, options), views::by_owner(&found)];

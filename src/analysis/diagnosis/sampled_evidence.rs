@@ -82,6 +82,11 @@ fn evidence(kind: HardwareCounter, ranks: &[u32], words: String) -> Evidence {
     Evidence { table: "hardware_counters", filter, words }
 }
 
+fn of_means(cause: &str, kind: HardwareCounter, ranks: &[u32], words: String) -> Evidence {
+    let filter = format!("{} AND cause = '{cause}' AND kind = '{}'", of_ranks(ranks), kind.key());
+    Evidence { table: SampledMeans::SPEC.name, filter, words }
+}
+
 fn bandwidth_bound(means: &[SampledMeanRow], cause: &mut Cause) {
     let found = mean(means, cause.kind.name(), HardwareCounter::Hbm);
     let Some((pct, ranks)) = found.filter(|(pct, _)| *pct >= BANDWIDTH_PCT) else { return };
@@ -91,14 +96,14 @@ fn bandwidth_bound(means: &[SampledMeanRow], cause: &mut Cause) {
         words.push_str(": bound by memory rather than by arithmetic");
         cause.certainty = CauseCertainty::AtMost;
     }
-    cause.evidence.push(evidence(HardwareCounter::Hbm, &ranks, words));
+    cause.evidence.push(of_means(cause.kind.name(), HardwareCounter::Hbm, &ranks, words));
 }
 
 fn sm_idle_inside(means: &[SampledMeanRow], cause: &mut Cause) {
     let found = mean(means, "", HardwareCounter::SmActive);
     let Some((pct, ranks)) = found.filter(|(pct, _)| *pct < ACTIVE_PCT) else { return };
     let words = format!("{} of the multiprocessors work in busy time", fmt_pct(Some(pct)));
-    cause.evidence.push(evidence(HardwareCounter::SmActive, &ranks, words));
+    cause.evidence.push(of_means("", HardwareCounter::SmActive, &ranks, words));
 }
 
 /// The fuller direction of the links during exposed transfers, percent, and the ranks of which it is known;

@@ -67,6 +67,19 @@ table! {
 }
 
 table! {
+    /// What a cause owns by name: of a cause on the host what the host does meanwhile, of copies the copy, of
+    /// communication the kind of call. Names beyond the largest of a kind, step and device are one without name.
+    pub struct FindingNames, FindingNameRow = "finding_names" by "finding_id, name, detail, rank" {
+        finding_id: Text, "", "the cause, as in findings";
+        name: Text, "", "event, copy or kind of call; empty: the rest";
+        detail: Text, "", "the Python frame around it, or the group of the call; empty if not recorded";
+        rank;
+        time_ns: i64, "ns", "lost time under this name, over all steps and devices, without waiting of others";
+        count: u64, "", "gaps, copies or pieces of calls";
+    }
+}
+
+table! {
     /// The time of every device and step by part and owner. Over owners and parts, ns adds up to the step's
     /// time; over the parts but compute, to what is lost.
     pub struct TimeAccount, TimeAccountRow = "time_account" by "rank, device, step, part, cause" {
@@ -134,6 +147,25 @@ pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
         table.push(not_explained(found));
     }
     (table.finish(), evidence.finish())
+}
+
+pub(super) fn finding_names(found: &Diagnosis, job: &Job) -> Batch {
+    let mut table = FindingNames::default();
+    for cause in &found.causes {
+        let id = finding_id(cause);
+        for ((name, detail, part), (time_ns, count)) in &cause.names {
+            let rank = job.parts[*part as usize].rank;
+            table.push(FindingNameRow {
+                finding_id: &id,
+                name,
+                detail,
+                rank,
+                time_ns: *time_ns,
+                count: *count,
+            });
+        }
+    }
+    table.finish()
 }
 
 /// The row of what no cause owns.

@@ -4,6 +4,7 @@ use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::experts::imbalance::ExpertImbalance;
@@ -75,5 +76,10 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         p_value: found.p_value,
         certainty: CauseCertainty::AtMost,
         words: CauseWords::new(found.what(&context.job.words), found.why(), found.action()),
+        evidence: vec![Evidence {
+            table: "expert_layers",
+            filter: "token_share_pct > 0".to_string(),
+            words: format!("{:.2} x the mean tokens, weighted by the excess of each layer", found.ratio),
+        }],
     })
 }

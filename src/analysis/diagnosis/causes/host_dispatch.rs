@@ -28,7 +28,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         is_told,
         words,
         // A part of what is spread over many operators is not named.
-        names_parts: |w| w.has_large_part(),
+        names_parts: |w| w.top.first().is_some_and(|t| t.share >= LARGE_PART_PCT),
         tint: Some(2),
         ..LostRule::HOST
     }),

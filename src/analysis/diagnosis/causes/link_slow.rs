@@ -4,6 +4,7 @@
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::fabric::{Fabric, SlowTransfers};
@@ -60,5 +61,10 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
             fabric.action(&place.slow),
         ),
         p_value: Some(place.slow.p_value),
+        evidence: vec![Evidence {
+            table: "fabric_places",
+            filter: "verdict IS NOT NULL".to_string(),
+            words: format!("{:.2} x slower than groups like it", place.slow.factor),
+        }],
     })
 }

@@ -7,6 +7,7 @@ use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
+use crate::diagnosis::evidence::{Evidence, of_steps};
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::delay::step_of;
@@ -15,8 +16,8 @@ use crate::job::{Group, Job, Member, RankSummary};
 use crate::pipeline::bubble_words::told;
 use crate::pipeline::gaps::PipelineGaps;
 use crate::pipeline::measured::Pipelines;
-use crate::pipeline::stages::StagedPipelines;
-use hta_base::units::Ns;
+use crate::pipeline::stages::{StagedPipelines, WorstPipeline};
+use hta_base::units::{Ns, fmt_ns};
 use hta_trace::collective::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,13 +82,27 @@ impl StageMessages {
 
 /// What is known of the pipelines of the job.
 fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
-    let told = told(context.job, &StagedPipelines::of(context.job))?;
+    let staged = StagedPipelines::of(context.job);
+    let told = told(context.job, &staged)?;
     let certainty = match told.gain {
         Some(_) if !told.is_open => CauseCertainty::Likely,
         _ => CauseCertainty::AtMost,
     };
     let words = CauseWords::new(told.what, told.why, told.action);
-    Some(KnownTransfers { ranks: told.ranks, gain: told.gain, p_value: None, certainty, words })
+    let evidence = staged.worst().map(evidence).into_iter().collect();
+    Some(KnownTransfers { ranks: told.ranks, gain: told.gain, p_value: None, certainty, words, evidence })
+}
+
+/// The step of the pipeline that is told.
+fn evidence(WorstPipeline { number, step: s, .. }: WorstPipeline) -> Evidence {
+    let steps = of_steps(s.placed.step.as_slice());
+    let only = if steps.is_empty() { String::new() } else { format!(" AND {steps}") };
+    let idle = s.whole.len() - s.busy_mean();
+    Evidence {
+        table: "pipelines",
+        filter: format!("pipeline = {number}{only}"),
+        words: format!("bubble of {} in {}", fmt_ns(idle), fmt_ns(s.whole.len())),
+    }
 }
 
 fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {

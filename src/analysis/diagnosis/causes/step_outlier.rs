@@ -5,11 +5,12 @@ use crate::diagnosis::account::JobStep;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_steps};
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::late::{LateRank, LateRanks};
 use crate::diagnosis::rule::{CauseFamily, CauseRule};
 use crate::efficiency::account::PartDevice;
+use crate::job::delay::StepKey;
 use crate::recording::capability::Capability;
 use crate::stragglers::{DEVIATIONS, SIGMA_OF_MAD};
 use hta_base::order_statistics::median;
@@ -81,9 +82,10 @@ fn long_steps(context: &Context, causes: &[Cause], late: &LateRanks) -> Option<C
         format!("{takes} {} more than the median step of {}", fmt_ns(excess / n as Ns), fmt_ns(usual)),
         "hta steps compares them with the others: checkpoints, evaluation, garbage collection, allocation",
     );
+    let keys: Vec<StepKey> = long.iter().filter_map(|s| context.account.steps.get(*s)?.key).collect();
     cause.evidence = vec![Evidence {
-        table: "steps",
-        filter: format!("step_label IN ({list})"),
+        table: "time_account",
+        filter: of_steps(&keys),
         words: format!("{} together beyond the median", fmt_ns(excess)),
     }];
     let is_late_then = |s: &&LateRank| s.steps.iter().any(|step| cause.steps.contains(step));

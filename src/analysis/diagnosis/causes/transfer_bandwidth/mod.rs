@@ -58,6 +58,7 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
         p_value: None,
         certainty: CauseCertainty::Likely,
         words: slow.words.clone(),
+        evidence: Vec::new(),
     })
 }
 
