@@ -3,6 +3,7 @@
 
 mod analyses;
 mod cli;
+mod evidence;
 mod job;
 mod on_shared_traces;
 mod plan;

@@ -81,6 +81,7 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
         "hardware_counters",
         "health",
         "record_edges",
+        "sampled_means",
         "collective_titles",
         "expert_layers",
         "expert_ranks",

@@ -4,13 +4,14 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
-use crate::diagnosis::collected::OwnedNames;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::gain::OwnedTime;
+use crate::diagnosis::gain::{OwnedNames, OwnedTime};
 use crate::diagnosis::grouping::RankScope;
 use crate::diagnosis::trust::Trust;
 use crate::recording::capability::Capability;
 use hta_base::units::Ns;
+use hta_base::wording::names::fnv1a;
+use hta_trace::step::mask;
 
 /// How a gain was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +70,12 @@ pub(crate) struct Cause {
     pub(crate) evidence: Vec<Evidence>,
 }
 
+/// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
+pub(crate) fn finding_id(cause: &Cause) -> String {
+    let text = format!("{}\0{}\0{}", cause.kind.name(), cause.scope.name(), mask(&cause.key));
+    format!("{}-{:08x}", cause.kind.name(), fnv1a(&text) >> 32)
+}
+
 impl Cause {
     /// How sure it is on this recording.
     pub(crate) fn certainty(&self) -> CauseCertainty {
@@ -97,5 +104,16 @@ impl Cause {
             known => known.weight(),
         };
         self.gain as f64 * weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_do_not_distinguish_keys() {
+        assert_eq!(mask("run in train.py(120): step 0x7f"), "run in train.py(#): step #x#f");
+        assert_eq!(mask("triton_poi_fused_add_12"), mask("triton_poi_fused_add_7"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::Lost;
-use crate::diagnosis::gain::OwnedTime;
+use crate::diagnosis::gain::{OwnedNames, OwnedTime};
 use crate::diagnosis::rule::CauseFamily;
 use crate::efficiency::account::PartDevice;
 use hta_base::units::Ns;
@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 
 /// Identity of a cause while time is assigned.
 pub(crate) type CauseKey = (CauseKind, String);
-
-/// Names with owned time, ns, and the number of its pieces: by key, detail and part of the job.
-pub(crate) type OwnedNames = BTreeMap<(String, String, u32), (Ns, u64)>;
 
 /// What a cause owns, while time is assigned.
 #[derive(Default)]

@@ -2,14 +2,13 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::exposed_lane::TransferWords;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::rule::{CommunicationRule, TransferRule};
-use crate::diagnosis::verdict::finding_id;
 use crate::efficiency::account::PartDevice;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
@@ -129,6 +128,7 @@ impl Context<'_> {
             filter: of_finding(&finding_id(&cause), self.unless_all(&cause.ranks)),
             words: format!("{}: {}{}", rule.noun, fmt_ns(each), self.trust.per_step_and("device")),
         }];
+        cause.evidence.extend((rule.beside)(self.trust));
         Some(cause)
     }
 }

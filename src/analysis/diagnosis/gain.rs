@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 /// Owned time by step, place and part, ns.
 pub(crate) type OwnedTime = BTreeMap<(usize, PartDevice, TimePart), Ns>;
 
+/// Owned time, ns, and the number of its pieces by name, detail and part of the job.
+pub(crate) type OwnedNames = BTreeMap<(String, String, u32), (Ns, u64)>;
+
 /// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns.
 /// `saves` is the host time that this saves, from the time that the host does it and the idle time that the
 /// cause owns; a step becomes shorter by no more than what a device owns in `parts`.

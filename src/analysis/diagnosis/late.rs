@@ -222,7 +222,8 @@ fn late_rank(
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
     // A straggler that is told by its clock alone: no test showed that its delays are more than chance, so
     // they are not given as evidence.
-    let delays = (s.evidence != NoChance::LowerClock).then(|| of_delays(job, s, &key, total / late));
+    let delays =
+        (s.evidence != NoChance::LowerClock).then(|| of_delays(job, judged, s, (&key, total / late)));
     let late_then = who_is_late(job, judged, (s, named), &words);
     let evidence = words.evidence.into_iter().chain(delays.into_iter().flatten()).collect();
     if !words.instead.is_empty() {
@@ -290,9 +291,13 @@ fn who_is_late(
 }
 
 /// What the differences from the typical rank show of late ranks in their late steps: how much longer they
-/// work, and the largest part of that.
-fn of_delays(job: &Job, s: &Straggler, key: &str, longer: Ns) -> [Evidence; 2] {
+/// work, the largest part of that, and how much later they are ready than the others.
+fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str, Ns)) -> [Evidence; 3] {
     let filter = when_late(job, s);
+    let late = s.steps.iter().flat_map(|(step, parts)| parts.iter().map(move |part| (*part, Some(*step))));
+    let excess: Vec<Ns> =
+        late.filter_map(|(part, step)| Some(judged.delays.get(&(part, step, None))?.excess)).collect();
+    let later = excess.iter().sum::<Ns>() / excess.len().max(1) as Ns;
     [
         Evidence {
             table: "straggler_causes",
@@ -301,8 +306,13 @@ fn of_delays(job: &Job, s: &Straggler, key: &str, longer: Ns) -> [Evidence; 2] {
         },
         Evidence {
             table: "straggler_causes",
-            filter: if key.is_empty() { filter } else { format!("{filter} AND cause = '{key}'") },
+            filter: if key.is_empty() { filter.clone() } else { format!("{filter} AND cause = '{key}'") },
             words: format!("largest part: {}", key.replace('_', " ")),
+        },
+        Evidence {
+            table: "straggler_delays",
+            filter: format!("{filter} AND process_group IS NULL"),
+            words: format!("ready {} a step later than the median of the others", fmt_ns(later)),
         },
     ]
 }

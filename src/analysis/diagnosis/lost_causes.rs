@@ -2,7 +2,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
@@ -10,7 +10,6 @@ use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
 use crate::diagnosis::rule::{LostPlace, LostRule};
-use crate::diagnosis::verdict::finding_id;
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;

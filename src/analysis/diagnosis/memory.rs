@@ -8,9 +8,10 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
-use crate::diagnosis::threat::{MemoryThreatRow, MemoryThreats};
+use crate::diagnosis::threat::{MemoryThreatRow, MemoryThreats, SITE};
 use crate::memory::report::device_name;
 use hta_base::wording::counts::plural;
+use hta_base::wording::names::clip;
 use std::cmp::Reverse;
 
 /// The causes about memory, each told by its worst rank.
@@ -29,14 +30,19 @@ pub(crate) fn causes(context: &Context, partials: &[Partial]) -> Vec<Cause> {
         cause.bytes = worst.bytes;
         cause.words = CauseWords::new(format!("{}{more}", worst.words), "", rule.action);
         let device = worst.device.map_or("device IS NULL".to_string(), |id| format!("device = {id}"));
+        let of_device =
+            format!("rank = {} AND device_type = '{}' AND {device}", worst.rank, worst.device_type);
         cause.evidence = vec![Evidence {
             table: rule.table,
-            filter: format!(
-                "rank = {} AND device_type = '{}' AND {device} AND {}",
-                worst.rank, worst.device_type, rule.condition
-            ),
+            filter: format!("{of_device} AND {}", rule.condition),
             words: format!("{}: {}", device_name(worst.device_type, worst.device), worst.evidence),
         }];
+        let site = rule.site.filter(|_| !worst.site.is_empty());
+        cause.evidence.extend(site.map(|(table, condition)| Evidence {
+            table,
+            filter: format!("{of_device} AND {condition} = '{}'", worst.site.replace('\'', "''")),
+            words: format!("most of it comes from `{}`", clip(worst.site, SITE)),
+        }));
         Some(cause)
     });
     told.collect()

@@ -9,6 +9,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::context::Context;
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::host::{HostOwners, HostSide, TakeMoment};
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
@@ -259,6 +260,8 @@ pub(crate) struct CommunicationRule {
     pub(crate) words: fn(Ns, Ns, &RecordingTrust) -> CauseWords,
     /// What is exposed, in the evidence.
     pub(crate) noun: &'static str,
+    /// What else the words rest on.
+    pub(crate) beside: fn(&RecordingTrust) -> Option<Evidence>,
 }
 
 pub(crate) struct KernelRule {
@@ -285,6 +288,8 @@ pub(crate) struct MemoryRule {
     /// Where the evidence stands: table, and (next field) the condition beside the device.
     pub(crate) table: &'static str,
     pub(crate) condition: &'static str,
+    /// Where the line or operator stands that the words name: table, and (next field) the condition for it.
+    pub(crate) site: Option<(&'static str, &'static str)>,
 }
 
 macro_rules! families {

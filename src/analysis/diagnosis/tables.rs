@@ -2,9 +2,8 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::cause::Cause;
+use crate::diagnosis::cause::{Cause, finding_id};
 use crate::diagnosis::diagnose::Diagnosis;
-use crate::diagnosis::verdict::finding_id;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::verdict::JobVerdict;

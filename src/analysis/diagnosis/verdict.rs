@@ -2,7 +2,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
-use crate::diagnosis::cause::Cause;
+use crate::diagnosis::cause::{Cause, finding_id};
 use crate::diagnosis::copy_times;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::open_books;
@@ -16,21 +16,13 @@ use crate::recording::rules::MISSING_RANKS;
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{plural, uncapital};
-use hta_base::wording::names::fnv1a;
 use hta_base::wording::ranks::ranks_named;
 use hta_trace::kernel::category::Category;
-use hta_trace::step::mask;
 
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
 /// Share of the time that no cause owns from which the verdict says so, percent.
 const UNEXPLAINED_PCT: f64 = 5.0;
-
-/// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
-pub(crate) fn finding_id(cause: &Cause) -> String {
-    let text = format!("{}\0{}\0{}", cause.kind.name(), cause.scope.name(), mask(&cause.key));
-    format!("{}-{:08x}", cause.kind.name(), fnv1a(&text) >> 32)
-}
 
 /// Whether a cause is in the verdict.
 pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
@@ -346,16 +338,5 @@ fn who(found: &Diagnosis) -> String {
     match left_out {
         0 => format!("{}{missing}", plural(present, "rank")),
         _ => format!("{} of {}{missing}", present - left_out, plural(present, "rank")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_do_not_distinguish_keys() {
-        assert_eq!(mask("run in train.py(120): step 0x7f"), "run in train.py(#): step #x#f");
-        assert_eq!(mask("triton_poi_fused_add_12"), mask("triton_poi_fused_add_7"));
     }
 }

@@ -9,6 +9,7 @@ pub mod cupti;
 pub mod diagnosis;
 pub mod efficiency;
 pub mod engines;
+mod evidence_figures;
 mod exposed_copies;
 pub mod flame;
 pub mod graph_ops;

@@ -18,6 +18,7 @@ mod diagnosis;
 mod diff;
 mod diff_invariants;
 mod efficiency;
+mod evidence_figures;
 mod experts;
 mod fabric;
 mod flight_recorder;

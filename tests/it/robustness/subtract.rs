@@ -204,7 +204,7 @@ fn mistakes(what: &str, files: &[PathBuf]) -> Vec<String> {
 }
 
 /// The sets at and below a folder: each of its folders with several files that look like ranks, else each file.
-fn sets(root: &Path) -> Vec<(String, Vec<PathBuf>)> {
+pub fn sets(root: &Path) -> Vec<(String, Vec<PathBuf>)> {
     let mut out = Vec::new();
     for folder in shared::folders_below(root) {
         let Ok(all) = std::fs::read_dir(&folder) else { continue };

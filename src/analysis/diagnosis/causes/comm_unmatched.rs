@@ -3,6 +3,7 @@
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
 use crate::diagnosis::trust::RecordingTrust;
@@ -10,7 +11,7 @@ use crate::recording::capability::Capability;
 use crate::recording::limit::Limit;
 use crate::recording::rules::MISSING_RANKS;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::capital;
+use hta_base::wording::counts::{capital, uncapital};
 use hta_base::wording::ranks::ranks_named;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -29,6 +30,10 @@ pub(super) const RULE: CauseRule = CauseRule {
         gain: |context, _| gain::least(context.account, TimePart::Unmatched),
         words,
         noun: "unmatched",
+        beside: |trust| {
+            let filter = "rank IS NOT NULL".to_string();
+            Some(Evidence { table: "recordings", filter, words: uncapital(&there(trust)) })
+        },
     }),
     ..CauseRule::DEFAULT
 };

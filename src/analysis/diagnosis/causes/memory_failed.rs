@@ -16,6 +16,7 @@ pub(super) const RULE: CauseRule = CauseRule {
                  holds it",
         table: "memory_events",
         condition: "kind = 'oom'",
+        site: None,
     }),
     ..CauseRule::MEMORY
 };

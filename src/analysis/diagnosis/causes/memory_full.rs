@@ -20,6 +20,7 @@ pub(super) const RULE: CauseRule = CauseRule {
                  sharded states; hta memory shows what holds it",
         table: "memory_peaks",
         condition: "scope = 'capture'",
+        site: Some(("memory_content", "moment = 'peak' AND key")),
     }),
     ..CauseRule::MEMORY
 };

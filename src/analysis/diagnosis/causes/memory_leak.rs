@@ -16,7 +16,8 @@ pub(super) const RULE: CauseRule = CauseRule {
         threats: |facts| fastest(facts).into_iter().collect(),
         action: "release what is kept from step to step, or bound what is collected",
         table: "memory_steps",
-        condition: "net_bytes > 0",
+        condition: "step > 0 AND is_partial = false",
+        site: Some(("memory_leaks", "is_recurring = true AND site")),
     }),
     ..CauseRule::MEMORY
 };

@@ -20,6 +20,7 @@ pub(super) const RULE: CauseRule = CauseRule {
                  PYTORCH_ALLOC_CONF=expandable_segments:True",
         table: "memory_events",
         condition: "kind = 'retry'",
+        site: None,
     }),
     ..CauseRule::MEMORY
 };

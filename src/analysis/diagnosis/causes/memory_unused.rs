@@ -18,6 +18,7 @@ pub(super) const RULE: CauseRule = CauseRule {
                  the first",
         table: "memory_peaks",
         condition: "scope = 'capture'",
+        site: None,
     }),
     ..CauseRule::MEMORY
 };

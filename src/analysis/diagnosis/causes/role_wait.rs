@@ -4,13 +4,14 @@ use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use crate::job::loops::{JobLoops, LoopPeriod, PeriodOfRank};
 use crate::recording::capability::Capability;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_trace::role_phase::LoopPhase;
+use std::collections::BTreeSet;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "role_wait",
@@ -55,18 +56,19 @@ fn finish(context: &Context, cause: &mut Cause) {
         return;
     };
     (cause.gain, cause.basis, cause.words) = (sums.overlapped, GainBasis::Bound, words);
-    let filter = "phase = 'idle'".to_string();
-    let numbers = format!(
-        "training ranks idle {}, rollout ranks {} of the loop",
-        fmt_pct(sums.training.idle_pct()),
-        fmt_pct(sums.rollout.idle_pct())
-    );
-    cause.evidence.push(Evidence { table: "role_phases", filter, words: numbers });
+    for (who, side) in [("training", &sums.training), ("rollout", &sums.rollout)] {
+        let mut ranks: Vec<u32> = side.parts.iter().map(|part| context.rank(*part)).collect();
+        ranks.sort_unstable();
+        let words = format!("{who} ranks idle {} of the loop", fmt_pct(side.idle_pct()));
+        let filter = of_ranks(&ranks);
+        cause.evidence.extend((!ranks.is_empty()).then(|| Evidence { table: "role_phases", filter, words }));
+    }
 }
 
 /// Ranks with one kind of phase, over all periods, ns.
 #[derive(Default)]
 struct SideOfLoop {
+    parts: BTreeSet<u32>,
     /// Their periods.
     time: Ns,
     idle: Ns,
@@ -76,6 +78,7 @@ struct SideOfLoop {
 
 impl SideOfLoop {
     fn add(&mut self, period: Ns, of: &PeriodOfRank, other: LoopPhase) {
+        self.parts.insert(of.part);
         self.time += period;
         self.idle += of.idle_ns();
         self.waits += of.idle.get(&Some(other)).copied().unwrap_or(0);

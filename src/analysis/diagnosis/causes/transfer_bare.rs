@@ -22,6 +22,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         gain,
         words,
         noun: "transfer",
+        beside: |_| None,
     }),
     ..CauseRule::COMMUNICATION
 };
