@@ -1,4 +1,4 @@
-//! Copies and sets that hold up the work behind them.
+//! Exposed copies and sets, cut by owner, and whether they hold up the work behind them.
 //!
 //! ```text
 //!   kernels  [ a ].................[ b ]
@@ -9,6 +9,11 @@
 //! Where the next kernel is launched only later, the device waits for the host, and the copy costs nothing;
 //! unless the host itself waits for the device meanwhile, in a call that returns when the copy has ended.
 
+use crate::copies::copy::Copy;
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::copy_times::{self, PageablePiece};
+use crate::diagnosis::piece::{LostPiece, frame_of};
+use crate::facts::lines::CodePlaces;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
@@ -25,8 +30,56 @@ const IDLE_PCT: Ns = 10;
 /// Largest number of calls that are looked at for one that was open at an instant.
 const CALLS: usize = 16;
 
+/// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
+/// What no kind owns is of those copies that something waits for.
+pub(crate) fn copy_pieces(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    ways: &[(Copy, Option<CauseKind>)],
+    waits: &[u32],
+) -> (Vec<LostPiece>, Vec<PageablePiece>) {
+    let above = |w: WorkClass| work.timeline.when(w);
+    let hidden = Union::new(
+        [WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()),
+    );
+    let device = |c: &Copy| trace.activities[c.activity as usize].device() == work.device;
+    let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();
+    own.sort_by_key(|(c, _)| (c.span.start, c.activity));
+    let mut out = Vec::new();
+    let mut pageable = Vec::new();
+    let has_others = own.iter().any(|(_, way)| way.is_none());
+    let awaited = has_others.then(|| AwaitedCopies::new(trace, work, waits));
+    let mut places = CodePlaces::new(trace);
+    let mut at = Ns::MIN;
+    for (c, way) in own {
+        let from = c.span.start.max(at);
+        at = at.max(c.span.end);
+        if from >= c.span.end {
+            continue;
+        }
+        let key = trace.activities[c.activity as usize].name;
+        let call = c.call.unwrap_or(u32::MAX);
+        let (detail, place) = (frame_of(trace, call), places.of(call));
+        for span in hidden.gaps_in(Span::new(from, c.span.end)) {
+            let kind = way.unwrap_or(CauseKind::NotExplained);
+            let piece = LostPiece { span, kind, key, detail, place, row: call };
+            let rate = copy_times::rate(c).filter(|_| kind == CauseKind::CopyPageable);
+            pageable.extend(rate.map(|rate| PageablePiece { span, direction: c.direction, rate }));
+            let awaited = awaited.as_ref().filter(|_| way.is_none());
+            let Some((held, waiter)) = awaited.and_then(|a| a.held_up(span)) else {
+                out.push(piece);
+                continue;
+            };
+            let before = Span::new(span.start, held.start);
+            out.extend((!before.is_empty()).then_some(LostPiece { span: before, ..piece }));
+            out.push(LostPiece { span: held, kind: CauseKind::CopyExposed, detail: waiter, ..piece });
+        }
+    }
+    (out, pageable)
+}
+
 /// The work of a device that copies can hold up.
-pub(crate) struct AwaitedCopies<'a> {
+struct AwaitedCopies<'a> {
     trace: &'a RankTrace,
     /// Kernels in order of start.
     kernels: Vec<u32>,
@@ -36,7 +89,7 @@ pub(crate) struct AwaitedCopies<'a> {
 }
 
 impl<'a> AwaitedCopies<'a> {
-    pub(crate) fn new(trace: &'a RankTrace, work: &DeviceWork, waits: &'a [u32]) -> Self {
+    fn new(trace: &'a RankTrace, work: &DeviceWork, waits: &'a [u32]) -> Self {
         let is_kernel = |i: &u32| trace.activities[*i as usize].work != WorkClass::Memory;
         let kernels = work.activities.iter().copied().filter(is_kernel).collect();
         Self { trace, kernels, busy: work.timeline.busy(), waits }
@@ -44,7 +97,7 @@ impl<'a> AwaitedCopies<'a> {
 
     /// The part of a piece, in which no kernel runs, that holds up what comes next, and the name of that:
     /// the operator of a kernel, the kernel, or the call of the host.
-    pub(crate) fn held_up(&self, piece: Span) -> Option<(Span, StrId)> {
+    fn held_up(&self, piece: Span) -> Option<(Span, StrId)> {
         let trace = self.trace;
         let activity = |i: &u32| &trace.activities[*i as usize];
         let next = self.kernels.partition_point(|i| activity(i).span.start < piece.end);

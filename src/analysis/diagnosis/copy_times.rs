@@ -2,10 +2,9 @@
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::account::{JobAccount, TimePart};
 use hta_base::table;
 use hta_base::table::schema::Text;
-use hta_base::units::{Ns, Span, fmt_number, fmt_pct, percent};
+use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::Window;
@@ -112,38 +111,6 @@ pub(crate) fn push(
             });
         }
     }
-}
-
-/// Kernels that take less than this share of the time of the copies do not count beside them, percent.
-const KERNELS_PCT: Ns = 1;
-
-/// What runs in a job that only copies, with rates; `None` if kernels run, too. Then copies are the work, and no
-/// time is lost in them.
-pub(crate) fn alone(account: &JobAccount) -> Option<String> {
-    let parts = [TimePart::Compute, TimePart::Waiting, TimePart::Transfer, TimePart::Unmatched];
-    let kernels: Ns = parts.iter().map(|part| account.sum(*part)).sum();
-    let copies = account.sum(TimePart::Copies);
-    if copies == 0 || kernels * 100 >= copies * KERNELS_PCT {
-        return None;
-    }
-    let mut sums: BTreeMap<&str, CopyTime> = BTreeMap::new();
-    for (direction, of) in account.cells().flat_map(|(_, _, cell)| cell.copies.iter()) {
-        sums.entry(direction).or_default().add(of);
-    }
-    let rates = sums
-        .iter()
-        .filter(|(_, s)| s.sized > 0)
-        .map(|(direction, s)| format!("{direction} {} GB/s", fmt_number(s.bytes as f64 / s.sized as f64)));
-    let rates: Vec<String> = rates.collect();
-    let sized: Ns = sums.values().map(|s| s.sized).sum();
-    let both = (sized - copies).max(0);
-    let together = match percent(both * 2, sized).filter(|_| rates.len() > 1) {
-        Some(pct) if pct >= 1.0 => format!(", {} of their time at once", fmt_pct(Some(pct))),
-        _ => String::new(),
-    };
-    let no = if kernels > 0 { "hardly any" } else { "no" };
-    let rates = if rates.is_empty() { "no size is recorded".to_string() } else { rates.join(", ") };
-    Some(format!("Only copies run, {no} compute: {rates}{together}"))
 }
 
 /// Bytes per ns.

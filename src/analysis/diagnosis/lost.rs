@@ -8,9 +8,9 @@
 
 use crate::copies::copy::{Copy, copies};
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::awaited_copies::AwaitedCopies;
+use crate::diagnosis::awaited_copies::copy_pieces;
 use crate::diagnosis::callbacks::by_callback;
-use crate::diagnosis::copy_times::{self, CopyTimes, PageablePiece};
+use crate::diagnosis::copy_times::{self, CopyTimes};
 use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::host_time::{HostTimes, LostHostTime};
 use crate::diagnosis::host_waits::caller;
@@ -25,10 +25,8 @@ use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
-use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use hta_trace::timeline::WorkClass;
 use hta_trace::window::Window;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -296,54 +294,6 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPie
         }
     }
     inside.by_event
-}
-
-/// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
-/// What no kind owns is of those copies that something waits for.
-fn copy_pieces(
-    trace: &RankTrace,
-    work: &DeviceWork,
-    ways: &[(Copy, Option<CauseKind>)],
-    waits: &[u32],
-) -> (Vec<LostPiece>, Vec<PageablePiece>) {
-    let above = |w: WorkClass| work.timeline.when(w);
-    let hidden = Union::new(
-        [WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()),
-    );
-    let device = |c: &Copy| trace.activities[c.activity as usize].device() == work.device;
-    let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();
-    own.sort_by_key(|(c, _)| (c.span.start, c.activity));
-    let mut out = Vec::new();
-    let mut pageable = Vec::new();
-    let has_others = own.iter().any(|(_, way)| way.is_none());
-    let awaited = has_others.then(|| AwaitedCopies::new(trace, work, waits));
-    let mut places = CodePlaces::new(trace);
-    let mut at = Ns::MIN;
-    for (c, way) in own {
-        let from = c.span.start.max(at);
-        at = at.max(c.span.end);
-        if from >= c.span.end {
-            continue;
-        }
-        let key = trace.activities[c.activity as usize].name;
-        let call = c.call.unwrap_or(u32::MAX);
-        let (detail, place) = (frame_of(trace, call), places.of(call));
-        for span in hidden.gaps_in(Span::new(from, c.span.end)) {
-            let kind = way.unwrap_or(CauseKind::NotExplained);
-            let piece = LostPiece { span, kind, key, detail, place, row: call };
-            let rate = copy_times::rate(c).filter(|_| kind == CauseKind::CopyPageable);
-            pageable.extend(rate.map(|rate| PageablePiece { span, direction: c.direction, rate }));
-            let awaited = awaited.as_ref().filter(|_| way.is_none());
-            let Some((held, waiter)) = awaited.and_then(|a| a.held_up(span)) else {
-                out.push(piece);
-                continue;
-            };
-            let before = Span::new(span.start, held.start);
-            out.extend((!before.is_empty()).then_some(LostPiece { span: before, ..piece }));
-            out.push(LostPiece { span: held, kind: CauseKind::CopyExposed, detail: waiter, ..piece });
-        }
-    }
-    (out, pageable)
 }
 
 /// Adds the rows of a window. `around` is the detail of all named code.

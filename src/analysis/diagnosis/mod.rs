@@ -39,6 +39,7 @@ mod lost_words;
 mod memory;
 mod mix_causes;
 mod mix_words;
+mod only_copies;
 mod open_books;
 mod owners;
 mod paced;

@@ -3,8 +3,8 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, finding_id};
-use crate::diagnosis::copy_times;
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::only_copies;
 use crate::diagnosis::open_books;
 use crate::diagnosis::paced;
 use crate::diagnosis::recorded_time::OutsideSteps;
@@ -131,7 +131,7 @@ fn saves_nothing(found: &Diagnosis) -> Option<String> {
 fn unexplained(found: &Diagnosis) -> Option<f64> {
     let account = &found.account;
     // Where only copies run, they are the work.
-    let work = if copy_times::alone(account).is_some() { TimePart::Copies } else { TimePart::Compute };
+    let work = if only_copies::alone(account).is_some() { TimePart::Copies } else { TimePart::Compute };
     let owned_work: Ns = found.causes.iter().map(|c| c.owned_part(work)).sum();
     let lost = account.all() - account.sum(work) + owned_work;
     let owned: Ns = found.causes.iter().map(Cause::owned_sum).sum();
@@ -254,7 +254,7 @@ fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String 
 /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
 fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> [String; 2] {
     let Some(first) = causes.first() else {
-        let special = found.paced.map(paced::words).or_else(|| copy_times::alone(&found.account));
+        let special = found.paced.map(paced::words).or_else(|| only_copies::alone(&found.account));
         let open = || open_books::largest(found).map(|open| open.sentence);
         let first = special.or_else(|| between.map(str::to_string)).or_else(open);
         let first = first.unwrap_or_else(|| "No single fix saves 2 % of the time".to_string());
@@ -323,7 +323,7 @@ fn busy(found: &Diagnosis) -> String {
         true => format!(" in {}", plural(account.steps.len(), "iteration")),
         false => String::new(),
     };
-    if copy_times::alone(account).is_some() {
+    if only_copies::alone(account).is_some() {
         return format!("Copies run {busy} of the time{during}");
     }
     format!("{what} busy {busy} of the time{during}{of_mix}")
