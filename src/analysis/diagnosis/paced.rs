@@ -17,12 +17,15 @@ use hta_base::units::{Ns, fmt_ns, fmt_number};
 /// Fewest steps by which a clock can be told.
 const STEPS: usize = 16;
 
-/// Largest spread of the periods, and least spread of the work in them, percent of the period.
+/// Largest spread of the periods, percent of the period; (next fields) of so many steps, of which deviations that
+/// add up would be seen, and least spread of the work in them.
 const PERIOD_PCT: Ns = 2;
+const MANY: usize = 64;
+const PERIOD_OF_MANY_PCT: Ns = 10;
 const WORK_PCT: Ns = 10;
 
 /// The work varies at least so many times as much as the period.
-const TIMES: Ns = 4;
+const TIMES: Ns = 3;
 
 /// Deviations that no recording resolves, ns.
 const EXACT: Ns = 50_000;
@@ -48,7 +51,8 @@ pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
     let of_period = spread(periods.clone());
     let of_work = spread(work);
     let varies = of_work * 100 >= period * WORK_PCT && of_work >= of_period * TIMES;
-    let is_even = of_period * 100 <= period * PERIOD_PCT;
+    let most_pct = if starts.len() >= MANY { PERIOD_OF_MANY_PCT } else { PERIOD_PCT };
+    let is_even = of_period * 100 <= period * most_pct;
     (varies && is_even && spread(deviations(&periods, period)) <= of_period + EXACT).then_some(period)
 }
 
