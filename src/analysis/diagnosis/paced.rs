@@ -14,28 +14,27 @@ use crate::diagnosis::account::{JobAccount, TimePart};
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, fmt_ns, fmt_number};
 
-/// Fewest steps by which a clock can be told.
-const STEPS: usize = 16;
+/// Fewest steps by which a clock can be told: in which deviations that add up would be larger than those of
+/// single periods, and (next field) if there are hardly any, below `EXACT` of the period.
+const STEPS: usize = 40;
+const EXACT_STEPS: usize = 16;
+const EXACT: Ns = 1_000;
 
-/// Largest spread of the periods, percent of the period; (next fields) of so many steps, of which deviations that
-/// add up would be seen, and least spread of the work in them.
-const PERIOD_PCT: Ns = 2;
-const MANY: usize = 64;
-const PERIOD_OF_MANY_PCT: Ns = 10;
+/// Largest spread of the periods, and least spread of the work in them, percent of the period.
+const PERIOD_PCT: Ns = 10;
 const WORK_PCT: Ns = 10;
 
-/// The work varies at least so many times as much as the period.
+/// The work varies at least so many times as much as the period,
 const TIMES: Ns = 3;
-
-/// Deviations that no recording resolves, ns.
-const EXACT: Ns = 50_000;
+/// and the deviations from the turns are at most this share of those of the periods, percent.
+const TURNS_PCT: Ns = 90;
 
 /// Parts of names of what waits for a turn or for a frame.
 const WAITING: [&str; 9] = ["sleep", "wait", "grab", "read", "recv", "poll", "get", "acquire", "retrieve"];
 
 /// The period of a loop of one device that a clock drives, ns.
 pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
-    if account.devices != 1 || account.steps.len() < STEPS || is_slowed(account) {
+    if account.devices != 1 || account.steps.len() < EXACT_STEPS || is_slowed(account) {
         return None;
     }
     let (mut starts, mut work) = (Vec::new(), Vec::new());
@@ -51,9 +50,11 @@ pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
     let of_period = spread(periods.clone());
     let of_work = spread(work);
     let varies = of_work * 100 >= period * WORK_PCT && of_work >= of_period * TIMES;
-    let most_pct = if starts.len() >= MANY { PERIOD_OF_MANY_PCT } else { PERIOD_PCT };
-    let is_even = of_period * 100 <= period * most_pct;
-    (varies && is_even && spread(deviations(&periods, period)) <= of_period + EXACT).then_some(period)
+    let is_even = of_period * 100 <= period * PERIOD_PCT;
+    let of_turns = spread(deviations(&periods, period));
+    let is_exact = of_turns.max(of_period) <= period / EXACT;
+    let is_clock = is_exact || (starts.len() >= STEPS && of_turns * 100 <= of_period * TURNS_PCT);
+    (varies && is_even && is_clock).then_some(period)
 }
 
 /// Whether the host launches for half of the time, or what a repair shortens owns half of the idle time: a
