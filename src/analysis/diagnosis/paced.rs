@@ -30,7 +30,7 @@ const TIMES: Ns = 3;
 const TURNS_PCT: Ns = 90;
 
 /// Parts of names of what waits for a turn or for a frame.
-const WAITING: [&str; 9] = ["sleep", "wait", "grab", "read", "recv", "poll", "get", "acquire", "retrieve"];
+const WAITING: [&str; 7] = ["sleep", "wait", "grab", "recv", "poll", "acquire", "retrieve"];
 
 /// The period of a loop of one device that a clock drives, ns.
 pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
