@@ -120,13 +120,15 @@ impl Context<'_> {
         }
         let gain = (rule.gain)(self, sum);
         let mut cause = self.cause(kind, "", ranks, owned, gain);
-        let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
+        let devices = self.devices_of(&cause.ranks);
+        let n = self.account.steps.len().max(1) as Ns * devices;
+        let of = if devices == cause.ranks.len() as Ns { "rank" } else { "device" };
         let each = self.owned_on(&cause.ranks, &cause.owned, part) / n;
         cause.words = (rule.words)(each, self.account.step_time(), self.trust);
         cause.evidence = vec![Evidence {
             table: "time_account",
             filter: of_finding(&finding_id(&cause), self.unless_all(&cause.ranks)),
-            words: format!("{}: {}{}", rule.noun, fmt_ns(each), self.trust.per_step_and("device")),
+            words: format!("{}: {}{}", rule.noun, fmt_ns(each), self.trust.per_step_and(of)),
         }];
         cause.evidence.extend((rule.beside)(self.trust));
         Some(cause)

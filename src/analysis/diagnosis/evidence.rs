@@ -50,3 +50,20 @@ pub(crate) struct Evidence {
     /// A number with its words.
     pub(crate) words: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_follow_each_other_are_a_range() {
+        let labels =
+            |numbers: &[i64]| of_steps(&numbers.iter().map(|n| StepKey::Label(*n)).collect::<Vec<_>>());
+        assert_eq!(
+            [labels(&[]), labels(&[7]), labels(&[3, 4, 5]), labels(&[3, 5])],
+            ["", "step_label = 7", "step_label >= 3 AND step_label <= 5", "step_label IN (3, 5)"]
+        );
+        let mixed = [StepKey::Index(0), StepKey::Index(1), StepKey::Label(9)];
+        assert_eq!(of_steps(&mixed), "(step >= 0 AND step <= 1 OR step_label = 9)");
+    }
+}
