@@ -287,8 +287,8 @@ impl RankTrace {
     /// host's) and the span. A step of a device begins with the host's, or when the device has finished the
     /// step before, and ends when the device has finished what was launched in it. So the steps of a device
     /// that lags behind its host are counted in full, unless the host's windows are equal to these
-    /// (`step_window`). Where much time lies between the steps and the user chose no window, a step goes on
-    /// up to the start of the next one.
+    /// (`step_window`). Where much time lies between the steps and the user chose no window, a step begins
+    /// with the end of the one before.
     pub fn account_windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let mut all = self.windows(work, options);
         all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
@@ -312,7 +312,8 @@ impl RankTrace {
         all
     }
 
-    /// Whether the steps of the account go on up to the next one, because much time lies between them.
+    /// Whether the steps of the account begin with the end of the one before, because much time lies between
+    /// them.
     pub fn has_periods(&self, options: &ModelOptions) -> bool {
         let is_open = options.step_window == StepWindow::Auto && self.steps.rule != StepRule::Capture;
         is_open && !self.steps.are_iterations() && leave_out_time(&self.steps.steps)

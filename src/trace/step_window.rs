@@ -204,25 +204,23 @@ pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
 
 /// The windows of iterations, each up to the start of the next one's.
 pub(crate) fn periods(steps: &[Step]) -> Vec<Span> {
-    periods_with(steps, 0)
+    let ends =
+        steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
+    steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
 }
 
-/// The windows of steps, each up to the start of the next one's; the last one as long after its end as is
-/// usual between two of them.
+/// The windows of steps, each from the end of the one before: what lies between two steps, such as loading
+/// its data, makes the next one late, on this rank and on those that wait for it.
 ///
 /// ```text
-///   windows  [step 0   )....[step 1   )....[step 2   )
-///   periods  [step 0       )[step 1       )[step 2       )
+///   windows  [step 0)....[step 1)....[step 2)
+///   periods  [step 0)[step 1    )[step 2    )
 /// ```
 pub(crate) fn step_periods(steps: &[Step]) -> Vec<Span> {
-    let mut gaps: Vec<Ns> = gaps(steps).map(|gap| gap.len()).collect();
-    periods_with(steps, median(&mut gaps).unwrap_or(0))
-}
-
-fn periods_with(steps: &[Step], after_last: Ns) -> Vec<Span> {
-    let last = steps.last().map(|last| last.window.end.saturating_add(after_last));
-    let ends = steps.iter().skip(1).map(|next| next.window.start).chain(last);
-    steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
+    let first = steps.first().map(|s| s.window.start);
+    let starts = first.into_iter().chain(steps.iter().map(|s| s.window.end));
+    let period = |(step, start): (&Step, Ns)| Span::new(start.min(step.window.start), step.window.end);
+    steps.iter().zip(starts).map(period).collect()
 }
 
 /// The time between each step and the next one.
@@ -234,7 +232,7 @@ pub fn gaps(steps: &[Step]) -> impl Iterator<Item = Span> {
 }
 
 /// Share of the time from the first step to the last that may lie between steps, percent. If it is more, a
-/// step of the account goes on up to the next one, so that this time has its place there.
+/// step of the account begins with the end of the one before, so that this time has its place there.
 const BETWEEN_PCT: i128 = 2;
 
 /// Whether steps leave out more of the time between them than an account of them may.

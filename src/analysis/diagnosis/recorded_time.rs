@@ -138,7 +138,7 @@ pub(super) fn outside(partials: &[Partial], options: &Options, are_iterations: b
         let about = about.map_or(String::new(), |(key, _)| format!(", most of it idle in `{key}`"));
         let is_counted = options.model.step_window == StepWindow::Auto;
         let counted = match is_counted {
-            true => "a step counts up to the start of the next one",
+            true => "a step counts from the end of the one before",
             false => "in no step (--step-window)",
         };
         let between = format!("Between the steps lie {} of the time{about}: {counted}", fmt_pct(share));

@@ -48,14 +48,14 @@ fn step_time(answer: &Answer) -> i64 {
 }
 
 #[test]
-fn steps_go_on_up_to_the_next_one_if_much_time_lies_between_them() {
+fn steps_begin_with_the_end_of_the_one_before_if_much_time_lies_between_them() {
     let answer = steps_with(2_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
     assert!(
         first_line(&answer).starts_with("The device waits for the data loader."),
         "{}",
         first_line(&answer)
     );
-    // Five periods of 10 ms, and the last step, behind which nothing is recorded.
+    // The first step has none before it; five periods of 10 ms follow.
     assert_eq!(step_time(&answer), us(5 * 10_000 + 8_000));
     let between = answer.rows_where("recorded_time", |r| r.text("stretch") == "between");
     assert_eq!(between.iter().map(|r| r.int("time_ns")).sum::<i64>(), us(5 * 2_000));
