@@ -22,7 +22,7 @@ use hta_trace::kernel::category::Category;
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
 /// Share of the time that no cause owns from which the verdict says so, percent.
-const UNEXPLAINED_PCT: f64 = 5.0;
+const UNEXPLAINED_PCT: f64 = 10.0;
 
 /// Whether a cause is in the verdict.
 pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
