@@ -15,7 +15,10 @@
 //! are relative to the median rank of their connected component. The residual is the median absolute
 //! deviation of `e(r, c) - o(r) - m(c)`, which shows how far the offset can be trusted. The drift is the
 //! Theil-Sen slope of the same differences over time.
+//!
+//! Which offsets are applied is decided by `end_fit`.
 
+use crate::job::end_fit::{EndFit, SMALL};
 use crate::job::matching::{Instance, Matched};
 use crate::job::part::RankSummary;
 use hta_base::order_statistics::{median, weighted_percentile};
@@ -55,6 +58,8 @@ pub struct Clock {
     pub offset: Ns,
     /// Median absolute deviation of its ends from the moments of their instances, ns.
     pub(crate) residual: Ns,
+    /// How far the offset can be wrong by what the ends of few instances show, ns; 0 where they are many.
+    pub(crate) doubt: Ns,
     /// Change of the offset, ns per second.
     pub(crate) drift: i64,
     /// Whether the drift is significant, so that the offset is linear in time.
@@ -80,6 +85,11 @@ impl Clock {
         t - self.found_at(t)
     }
 
+    /// Whether medians over its instances prove nothing.
+    pub(crate) fn is_few(&self) -> bool {
+        (self.instances as usize) < FEW
+    }
+
     /// Converts the rank's time `t` to the common axis.
     pub fn aligned(&self, t: Ns) -> Ns {
         if self.is_applied { self.found(t) } else { t }
@@ -90,9 +100,7 @@ fn slope(drift: i64, dt: Ns) -> Ns {
     ((i128::from(drift) * i128::from(dt)) / 1_000_000_000) as Ns
 }
 
-/// Offsets up to this are not applied, ns.
-const SMALL: Ns = 20_000;
-/// Fewest instances for which an offset is applied.
+/// Fewest instances whose medians prove an offset.
 const FEW: usize = 8;
 /// Largest number of iterations; usually a few suffice.
 const ROUNDS: usize = 12;
@@ -172,25 +180,30 @@ pub(crate) fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -
     let mut all: Vec<Ns> =
         clocks.iter().filter(|c| c.is_aligned && c.instances > 0).map(|c| c.residual).collect();
     let usual = median(&mut all).unwrap_or(0);
-    let is_large =
-        |c: &Clock| c.offset.abs() > SMALL.max(4 * c.residual.max(usual)) && c.instances as usize >= FEW;
-    // An offset under which more instances end before their last arrival than without any is refuted.
-    let mut refuted: Vec<i64> = vec![0; clocks.len()];
-    if mode == ClockMode::Auto && clocks.iter().any(is_large) {
-        let found = |part: u32, t: Ns| t - clocks[part as usize].found_at(t);
+    let is_off = |c: &Clock| c.offset.abs() > 4 * c.residual.max(usual);
+    if mode == ClockMode::Auto && clocks.iter().any(is_off) {
+        let mut fits = vec![EndFit::default(); clocks.len()];
         for i in matched.instances.iter().filter(usable) {
+            let found = |part: u32, t: Ns| t - clocks[part as usize].found_at(t);
             let worse = i64::from(is_possible(i, &|_, t| t)) - i64::from(is_possible(i, &found));
-            matched.members(i).iter().for_each(|m| refuted[m.part as usize] += worse);
+            let ends = || matched.members(i).iter().map(|m| found(m.part, call(m).span.end));
+            let apart = ends().max().unwrap_or(0) - ends().min().unwrap_or(0);
+            let shortest = matched.members(i).iter().map(|m| call(m).span.len()).min().unwrap_or(0);
+            for m in matched.members(i) {
+                fits[m.part as usize].add(worse, apart, shortest, call(m).shape.on_host);
+            }
+        }
+        for (c, fit) in clocks.iter_mut().zip(fits) {
+            c.is_applied = c.is_aligned && is_off(c) && fit.proves(c.offset, c.is_few());
+            c.doubt = if c.is_few() { fit.doubt() } else { 0 };
         }
     }
-    for (c, refuted) in clocks.iter_mut().zip(refuted) {
-        let clear = is_large(c) && refuted <= 0;
-        c.is_applied = c.is_aligned
-            && match mode {
-                ClockMode::Auto => clear || (c.is_linear && c.instances as usize >= FEW),
-                ClockMode::Collectives => true,
-                ClockMode::None => false,
-            };
+    for c in clocks.iter_mut().filter(|c| c.is_aligned) {
+        c.is_applied = match mode {
+            ClockMode::Auto => c.is_applied || (c.is_linear && !c.is_few()),
+            ClockMode::Collectives => true,
+            ClockMode::None => false,
+        };
     }
     clocks
 }

@@ -15,6 +15,7 @@ mod collectives;
 pub(crate) mod connected;
 mod counted_groups;
 pub(crate) mod delay;
+mod end_fit;
 pub(crate) mod experts;
 pub(crate) mod exposed;
 mod families;

@@ -306,7 +306,15 @@ fn clocks(job: &Job) -> Vec<String> {
     let applied: Vec<String> = aligned
         .iter()
         .filter(|(_, c)| c.is_applied)
-        .map(|(p, c)| format!("rank {} {} (+-{})", rank(p), fmt_ns(c.offset), fmt_ns(c.residual)))
+        .map(|(p, c)| {
+            let by = if c.is_few() {
+                format!(" by {}", plural(c.instances as usize, "collective"))
+            } else {
+                String::new()
+            };
+            let within = fmt_ns(c.residual.max(c.doubt));
+            format!("rank {} {} (+-{within}{by})", rank(p), fmt_ns(c.offset))
+        })
         .collect();
     let mut out = Vec::new();
     if aligned.is_empty() {

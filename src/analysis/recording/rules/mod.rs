@@ -5,6 +5,7 @@ mod counters_only;
 mod device_clock;
 mod device_not_recorded;
 mod ends_apart;
+mod ends_before_arrival;
 mod file_cut;
 mod frames_inflate;
 mod host_windows;
@@ -89,6 +90,7 @@ rules![
     launch_causality,
     impossible_lengths,
     ends_apart,
+    ends_before_arrival,
     frames_inflate,
     missing_ranks,
     // A recording that is short is whole: other reasons come first.

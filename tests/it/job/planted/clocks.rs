@@ -194,3 +194,28 @@ fn small_offsets_are_reported_and_applied_only_when_asked_for() {
     assert!(states(&asked).iter().all(|s| s == "applied"), "{:?}", states(&asked));
     check_waits("asked", &asked, &job, &recording, us(1));
 }
+
+#[test]
+fn few_collectives_that_agree_prove_an_offset() {
+    for (steps, offset) in [(1, ms(40)), (1, ms(10_000)), (3, ms(40)), (3, -us(350))] {
+        let job = job(steps, 0);
+        let recording = Recording::full().clocks(&[0, 0, 0, 0, offset, offset, offset, offset]);
+        let what = format!("{steps} steps, {offset} ns");
+        let answer = recording.answer(&job);
+        check_offsets(&what, &answer, &recording);
+        check_waits(&what, &answer, &job, &recording, us(2));
+        assert!(!trust(&answer).iter().any(|rule| rule == "ends_before_arrival"), "{what}");
+    }
+}
+
+#[test]
+fn clocks_that_contradict_each_other_withhold_what_compares_ranks() {
+    let recording = Recording::full().clocks(&OFFSETS);
+    let answer = recording.answer_with(&job(3, 0), &with(ClockMode::None));
+    assert!(trust(&answer).iter().any(|rule| rule == "ends_before_arrival"), "{:?}", trust(&answer));
+}
+
+/// The rules that find something.
+fn trust(answer: &Answer) -> Vec<String> {
+    answer.rows("trust").iter().map(|r| r.text("rule").to_string()).collect()
+}
