@@ -74,7 +74,7 @@ impl RecordingTrust {
         let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
         out.by_graph = percent(sum(|r| r.graph_ns), sum(|r| r.gpu_sum_ns)).is_some_and(|p| p >= GRAPH_PCT);
         out.is_serving = all.iter().any(|r| r.is_serving);
-        out.has_steps = all.iter().all(|r| r.step_count > 0);
+        out.has_steps = all.iter().all(|r| r.step_count > 0) && !recording.has_mixed_steps();
         out.has_iterations = recording.has_iterations();
         out.has_first_iteration = out.has_iterations && !all.iter().any(|r| r.excerpt);
         out.has_frames = all.iter().any(|r| r.frame_count > 0);

@@ -159,6 +159,9 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
             _ => {}
         }
     }
+    if job.has_mixed_steps() {
+        steps.clear();
+    }
     steps.retain(|_, (step, _)| step.parts.len() == places.len());
     if steps.values().any(|(_, is_partial)| !is_partial) {
         steps.retain(|_, (_, is_partial)| !*is_partial);

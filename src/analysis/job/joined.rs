@@ -18,8 +18,10 @@ use crate::job::waits::{Arrivals, CallWait, JobWaits, root, split};
 use hta_base::units::{Ns, Span, fmt_ns};
 use hta_trace::collective::CollectiveCall;
 use hta_trace::shared::SharedFacts;
+use hta_trace::step::StepRule;
 use hta_trace::strings::Interner;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub struct Job {
@@ -88,6 +90,14 @@ impl Job {
     /// The programs of the job.
     pub fn programs(&self) -> Vec<ProgramExtent> {
         self.parts.chunk_by(|a, b| a.program() == b.program()).map(extent).collect()
+    }
+
+    /// Whether the steps of ranks of one program were found in different ways: the first step of one rank is
+    /// then no part of what another rank calls its first step, which may be all of its capture.
+    pub(crate) fn has_mixed_steps(&self) -> bool {
+        let mut told = self.parts.iter().filter(|p| !p.is_left_out && !p.lanes.is_empty());
+        let mut rules: BTreeMap<u32, StepRule> = BTreeMap::new();
+        told.any(|p| *rules.entry(p.program()).or_insert(p.step_rule) != p.step_rule)
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.

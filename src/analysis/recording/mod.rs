@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{RecordingRow, Recordings};
 use crate::recording::limit::{Limit, trust_table};
-use crate::recording::rules::{RULES, Recorded, TOO_SHORT};
+use crate::recording::rules::{RULES, Recorded, STEP_RULES, TOO_SHORT};
 use hta_base::table::schema::{Batch, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,7 +103,12 @@ impl Recording {
 
     /// Whether steps are iterations of an engine.
     pub(crate) fn has_iterations(&self) -> bool {
-        self.ranks().any(|r| r.iteration_count > 0)
+        self.ranks().any(|r| r.iteration_count > 0) && !self.has_mixed_steps()
+    }
+
+    /// Whether the steps of ranks were found in different ways, so that their recordings are compared.
+    pub(crate) fn has_mixed_steps(&self) -> bool {
+        self.limits.iter().any(|l| l.rule == STEP_RULES)
     }
 
     pub fn limits(&self) -> &[Limit] {

@@ -16,6 +16,7 @@ mod lost_launches;
 mod lost_stream;
 mod missing_ranks;
 mod profiler_overhead;
+mod step_rules;
 mod time_origin;
 mod too_short;
 mod unlinked_work;
@@ -25,6 +26,7 @@ use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 
 pub use missing_ranks::NAME as MISSING_RANKS;
+pub use step_rules::NAME as STEP_RULES;
 pub use too_short::NAME as TOO_SHORT;
 
 /// What rules judge.
@@ -92,6 +94,7 @@ rules![
     ends_apart,
     ends_before_arrival,
     frames_inflate,
+    step_rules,
     missing_ranks,
     // A recording that is short is whole: other reasons come first.
     too_short,

@@ -91,7 +91,10 @@ fn steps(rows: &[RankRow]) -> (String, bool) {
         }
         _ => {
             let rules = rules.join(", ");
-            (format!("{count} per rank, found in different ways ({rules}): compare ranks by capture"), false)
+            (
+                format!("{count} per rank, found in different ways ({rules}): whole recordings are compared"),
+                false,
+            )
         }
     }
 }
@@ -119,7 +122,8 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>, is_of_host:
     }
     if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
         let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
-        let has_steps = rows.iter().all(|r| r.step_rule != StepRule::Capture.name());
+        let is_one_rule = rows.windows(2).all(|w| w[0].role != w[1].role || w[0].step_rule == w[1].step_rule);
+        let has_steps = is_one_rule && rows.iter().all(|r| r.step_rule != StepRule::Capture.name());
         let noun = step_noun(rows.iter().any(|r| StepRule::names_iterations(r.step_rule)));
         what.push(match has_steps {
             true => format!("{} of {each}", plural(totals.step_count as usize, noun)),
