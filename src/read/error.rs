@@ -5,6 +5,7 @@
 use crate::files::Fault;
 use hta_base::health::{Counter, Health};
 use hta_base::units::{MemoryLimit, fmt_bytes};
+use hta_trace::merged::TWO_WRITERS;
 use hta_trace::recorders::{PERFETTO_HINT, hint_of};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,6 +94,7 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::Merged { what, .. } if what.ends_with(TWO_WRITERS) => Some(SEVERAL_WRITERS),
             ReadError::Merged { .. } => {
                 Some("give the files of the ranks instead of the merged one (`hta explain ranks`)")
             }
@@ -129,7 +131,7 @@ impl ReadError {
             }
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
             ReadError::Dump { hint, .. } => *hint,
-            ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
+            ReadError::Interleaved { .. } => Some(SEVERAL_WRITERS),
             ReadError::TooLarge { .. } => Some(
                 "raise --memory-limit, or leave Python frames out with --skip python_function; a small file \
                  that unpacks to so much may be damaged",
@@ -160,6 +162,8 @@ impl ReadError {
 pub const IDLE_PROCESS: &str = "the process launches nothing";
 
 /// Part of zstd's message for a frame whose window exceeds the limit.
+const SEVERAL_WRITERS: &str = "give every rank a file of its own and record again";
+
 const NEEDS_MEMORY: &str = "too much memory";
 
 /// What a file without usable events has.

@@ -1,6 +1,16 @@
-//! Whether a trace holds the rows of several ranks: how tools that merge the files of ranks mark them.
+//! Whether a trace holds the rows of several ranks: how tools that merge the files of ranks mark them, and
+//! what two processes leave that write one file at once.
+//!
+//! ```text
+//!   bytes   {"name":"a","pid":4000,"ts":1}, {"name":"b","pi|{"name":"c","pid":4001,"ts":1}, ...
+//!           process 4000 ...                               | process 4001: its block begins inside an event
+//! ```
 
+use crate::activity::Activity;
+use crate::category::Class;
 use crate::rank_trace::RankTrace;
+use hta_base::health::Counter;
+use hta_base::wording::counts::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of coordinates in labels of merged files.
@@ -55,6 +65,70 @@ pub fn merged(trace: &RankTrace) -> Option<String> {
     (processes.len() > 1 && devices == distinct.len()).then(|| {
         format!("a merged file of {} processes that launch on devices of their own", processes.len())
     })
+}
+
+/// The reason for which a file of two writers is refused ends with this.
+pub const TWO_WRITERS: &str = "two writers wrote to it";
+
+/// Events of a file that could not be read, or not in full.
+const DAMAGED: [Counter; 5] = [
+    Counter::EventUnreadable,
+    Counter::ArgsBroken,
+    Counter::EventNotObject,
+    Counter::TsMissing,
+    Counter::PhMissing,
+];
+
+/// Fewest changes from one process to another.
+const CHANGES: u64 = 3;
+
+/// What two writers left in a file: damaged events or shared correlation ids, and blocks of events of two
+/// processes in turn.
+pub fn torn(trace: &RankTrace) -> Option<String> {
+    let c = &trace.columns;
+    let damaged: u64 = DAMAGED.iter().map(|counter| trace.health.count(*counter)).sum();
+    let damaged = damaged + on_device_of_another(trace);
+    if damaged == 0 && trace.health.count(Counter::AmbiguousCorrelation) == 0 {
+        return None;
+    }
+    let mut rows: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut last, mut changes) = (None, 0);
+    let is_host = |class: &Class| matches!(class, Class::HostOp | Class::Runtime);
+    for (row, _) in trace.classes.iter().enumerate().filter(|(_, class)| is_host(class)) {
+        let Some(pid) = c.lane.get(row).and_then(|l| c.lanes.get(*l as usize)).map(|l| l.pid) else {
+            continue;
+        };
+        if last != Some(pid) {
+            changes += u64::from(last.is_some());
+            last = Some(pid);
+        }
+        *rows.entry(trace.text(pid)).or_default() += 1;
+    }
+    let all: u64 = rows.values().sum();
+    rows.retain(|_, count| *count * 100 >= all * LEAST_PCT);
+    if rows.len() < 2 || changes < CHANGES {
+        return None;
+    }
+    let pids: Vec<&str> = rows.into_keys().collect();
+    let damaged = match damaged {
+        0 => String::new(),
+        n => format!(" with {} between", counted(n, "damaged event")),
+    };
+    Some(format!("events of processes {} in {changes} turns{damaged}: {TWO_WRITERS}", pids.join(", ")))
+}
+
+/// Kernels of a device in the lane of another, where lanes are those of devices: events with the head of one
+/// writer and the end of another.
+fn on_device_of_another(trace: &RankTrace) -> u64 {
+    let lane =
+        |a: &Activity| trace.columns.lanes.get(*trace.columns.lane.get(a.row as usize)? as usize)?.pid_num;
+    let (mut own, mut other) = (0, 0);
+    if trace.devices.len() > 1 {
+        for (pid, device) in trace.activities.iter().filter_map(|a| lane(a).zip(a.device())) {
+            *if pid == device { &mut own } else { &mut other } += 1;
+        }
+    }
+    if other * 10 < own { other } else { 0 }
 }
 
 /// The devices on which each process launches, without processes that launch next to nothing.

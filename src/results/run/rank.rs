@@ -14,7 +14,7 @@ use hta_read::reading::Spread;
 use hta_read::room::MemoryGate;
 use hta_read::source::ByteCount;
 use hta_trace::content::{is_front_end, nothing_recorded, unknown_content};
-use hta_trace::merged::merged;
+use hta_trace::merged::{merged, torn};
 use hta_trace::meta::RankSource;
 use hta_trace::other_recorder::other_recorder;
 use hta_trace::rank_trace::RankTrace;
@@ -129,7 +129,7 @@ fn unanalysable(trace: &RankTrace, needs_known: bool, how: &RankContext) -> Opti
     if needs_known && let Some(what) = nothing_recorded(trace) {
         return Some(ReadError::NothingRecorded { file: file(), what });
     }
-    let what = merged(trace).filter(|_| how.extent != Extent::Processes)?;
+    let what = torn(trace).or_else(|| merged(trace).filter(|_| how.extent != Extent::Processes))?;
     Some(ReadError::Merged { file: file(), what })
 }
 
