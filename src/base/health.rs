@@ -122,6 +122,8 @@ counters! {
                                          maximum of ends";
     StreamEndsCut "stream_overlap_not_recorded" Info "the recorder ends each GPU activity where the next \
         one of its stream starts: that none overlaps another there says nothing";
+    DeviceClockOffset "device_clock_offset" Repair "a device whose clock is off that of the host by the same \
+        time at every launch; its times were moved by that";
     GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once";
     GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";
     TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers";

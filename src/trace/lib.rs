@@ -9,6 +9,7 @@ pub mod collective;
 pub mod content;
 pub mod device;
 pub mod device_fields;
+pub mod device_offset;
 pub mod event_batch;
 pub(crate) mod event_counts;
 pub mod events;

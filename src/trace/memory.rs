@@ -119,9 +119,40 @@ pub struct Allocations {
     pub(crate) mismatched: u64,
 }
 
+/// Fewest allocations at addresses in use, and their share of all, percent, from which addresses are not
+/// believed.
+const LIVE_AGAIN: (u64, u64) = (3, 5);
+
 impl Allocations {
-    /// Pairs the records of one device by address; `None` if a record has no address.
+    /// Pairs the records of one device by address; `None` if a record has no address, or addresses cannot be
+    /// true.
     pub fn pair(records: &[MemoryRecord]) -> Option<Self> {
+        Self::by_address(records).filter(|me| me.contradictions(records) == 0)
+    }
+
+    /// Number of allocations at an address that is in use, if addresses cannot be true.
+    pub fn live_again(records: &[MemoryRecord]) -> Option<u64> {
+        Self::by_address(records).map(|me| me.contradictions(records))
+    }
+
+    /// An address that is allocated again was freed without a record, or is wrong: it is where the totals add
+    /// up without a free. A few frees are missing in many files.
+    fn contradictions(&self, records: &[MemoryRecord]) -> u64 {
+        let (fewest, pct) = LIVE_AGAIN;
+        let opened = self.all.iter().filter(|a| a.opened.is_some()).count() as u64;
+        if self.over_live < fewest || self.over_live * 100 <= opened * pct {
+            return 0;
+        }
+        let adds_up = |w: &&[MemoryRecord]| match w {
+            [a, b] => a.total_allocated.zip(b.total_allocated).is_some_and(|(x, y)| x + b.bytes == y),
+            _ => false,
+        };
+        let jumps =
+            (records.len() as u64).saturating_sub(1) - records.windows(2).filter(adds_up).count() as u64;
+        if jumps * 2 < self.over_live { self.over_live } else { 0 }
+    }
+
+    fn by_address(records: &[MemoryRecord]) -> Option<Self> {
         let mut me = Self::default();
         let mut live: HashMap<u64, usize> = HashMap::new();
         for (number, record) in records.iter().enumerate() {
@@ -203,7 +234,7 @@ pub(crate) fn put_in_order(records: &mut Vec<MemoryRecord>, health: &mut Health)
             }
             level = now;
         }
-        if let Some(pairs) = Allocations::pair(of_device) {
+        if let Some(pairs) = Allocations::by_address(of_device) {
             health.add(Counter::MemoryAllocOverLive, pairs.over_live, None, &name);
             health.add(Counter::MemorySizeMismatch, pairs.mismatched, None, &name);
         }
@@ -219,7 +250,7 @@ mod tests {
     }
 
     fn pair(records: &[MemoryRecord]) -> Vec<(Option<u32>, Option<u32>, &'static str)> {
-        let pairs = Allocations::pair(records).expect("all have addresses");
+        let pairs = Allocations::by_address(records).expect("all have addresses");
         pairs.all.iter().map(|a| (a.opened, a.closed, a.end.name())).collect()
     }
 
@@ -241,6 +272,22 @@ mod tests {
         );
         let counted = Allocations::pair(&records).map(|p| (p.over_live, p.mismatched));
         assert_eq!(counted, Some((1, 1)));
+    }
+
+    #[test]
+    fn addresses_that_are_in_use_by_the_totals_are_not_believed() {
+        let at = |n: i64, address: u64, total: i64| MemoryRecord {
+            total_allocated: Some(total),
+            ..record(n, address, 10)
+        };
+        let of = |address: fn(i64) -> u64, missing: i64| -> Vec<MemoryRecord> {
+            (0..8).map(|n| at(n, address(n), 100 + 10 * n - missing * n)).collect()
+        };
+        let (one, own): (fn(i64) -> u64, fn(i64) -> u64) = (|_| 7, |n| n as u64);
+        assert_eq!(Allocations::pair(&of(one, 0)), None);
+        assert_eq!(Allocations::live_again(&of(one, 0)), Some(7));
+        assert!(Allocations::pair(&of(own, 0)).is_some());
+        assert!(Allocations::pair(&of(one, 10)).is_some(), "frees are missing: the totals do not add up");
     }
 
     #[test]

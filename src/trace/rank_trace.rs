@@ -8,6 +8,7 @@ use crate::args::Arg;
 use crate::believable;
 use crate::category::{Class, refine};
 use crate::device::{DeviceWork, capture, device_work, host_work, host_work_rows, launches_work};
+use crate::device_offset::{self, DeviceOffset};
 use crate::event_counts::count_events;
 use crate::events::Columns;
 use crate::graph_capture::Captures;
@@ -75,6 +76,8 @@ pub struct RankTrace {
     /// What was cut off activities that cannot have lasted as long as recorded.
     pub overruns: Overruns,
     pub launch_times: LaunchTimes,
+    /// By how much the times of devices were moved, because their clocks are off that of the host.
+    pub device_offsets: Vec<DeviceOffset>,
     /// Captured graphs that were given, for this and other ranks.
     pub graph_captures: Arc<Captures>,
     hosts: Vec<(u32, Vec<u32>)>,
@@ -110,7 +113,7 @@ impl ReadEvents<'_> {
     fn work_of_devices(
         &self,
         all: &mut Vec<Activity>,
-        found: Steps,
+        (found, is_clock_moved): (Steps, bool),
         options: &ModelOptions,
         health: &mut Health,
     ) -> WorkOfDevices {
@@ -120,6 +123,8 @@ impl ReadEvents<'_> {
         let mut steps = or_repeats(found, c, classes, collectives, all);
         classified(all, c, classes, hosts, &options.rules, health);
         let launch_times = LaunchTimes::of(all, c, health);
+        // Where the clock was moved by the least delay, no delay is evidence of work from before.
+        let hidden_min = if is_clock_moved { Ns::MAX } else { options.hidden_min };
         finish(&mut steps, all, c, classes, stream_captures, (options.step_window, recorded));
         let launched: Option<Vec<Activity>> =
             options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
@@ -131,8 +136,7 @@ impl ReadEvents<'_> {
                 false => device_work(launched.as_ref().unwrap_or(all), recorded),
             },
         );
-        let edges =
-            RecordEdges::new(c, classes, all, &devices, recorded, options.hidden_min, stream_captures);
+        let edges = RecordEdges::new(c, classes, all, &devices, recorded, hidden_min, stream_captures);
         WorkOfDevices { recorded, edges, launched, devices, steps, launch_times, is_device_lost }
     }
 }
@@ -169,6 +173,7 @@ impl RankTrace {
             },
         );
         health.merge(&of_hosts);
+        let device_offsets = device_offset::remove(&mut all, &mut columns, &classes, &mut health);
         let stream_captures = StreamCaptures::new(&columns, &classes);
         let read = ReadEvents {
             c: &columns,
@@ -182,7 +187,7 @@ impl RankTrace {
             WorkOfDevices { recorded, edges, launched, mut devices, mut steps, launch_times, is_device_lost },
             stacks,
         ) = rayon::join(
-            || read.work_of_devices(&mut all, found, options, &mut health),
+            || read.work_of_devices(&mut all, (found, !device_offsets.is_empty()), options, &mut health),
             || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
         );
         stacks.tell(&mut health);
@@ -214,6 +219,7 @@ impl RankTrace {
             graph_replays,
             overruns,
             launch_times,
+            device_offsets,
             graph_captures: Arc::clone(&options.graph_captures),
             hosts,
             shared: SharedFacts::default(),

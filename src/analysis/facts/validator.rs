@@ -77,6 +77,8 @@ pub(crate) const UNNAMED_PCT: u64 = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Validation {
     pub(crate) launches: RuleCases,
+    /// Longest time by which the first kernel of a launch starts before it, ns.
+    pub(crate) early_by: Ns,
     pub(crate) waits: RuleCases,
     pub(crate) syncs: RuleCases,
     pub(crate) past_waits: RuleCases,
@@ -95,7 +97,8 @@ impl Validation {
     }
 
     fn new(trace: &RankTrace) -> Self {
-        let mut me = Self { launches: launches(trace), ..Self::default() };
+        let (launches, early_by) = launches(trace);
+        let mut me = Self { launches, early_by, ..Self::default() };
         let mut wanted: Vec<(u32, u64)> = Vec::new();
         let mut stream_syncs: Vec<u32> = Vec::new();
         let rows = (0u32..).zip(&trace.classes).filter(|(_, class)| **class == Class::Sync);
@@ -142,18 +145,20 @@ impl Validation {
     }
 }
 
-/// Launch calls with a kernel, and those whose first kernel starts before them.
-fn launches(trace: &RankTrace) -> RuleCases {
-    let mut found = RuleCases::default();
+/// Launch calls with a kernel, and those whose first kernel starts before them, by so much at most.
+fn launches(trace: &RankTrace) -> (RuleCases, Ns) {
+    let (mut found, mut early_by) = (RuleCases::default(), 0);
     for (call, activities) in trace.launches().iter() {
         let kernels = activities.iter().filter_map(|i| trace.activities.get(*i as usize));
         let first = kernels.filter(|a| a.class == Class::Kernel).map(|a| a.span.start).min();
         if let Some(first) = first {
+            let early = trace.span(call).start.saturating_sub(first);
             found.checked += 1;
-            found.violated += u64::from(first < trace.span(call).start);
+            found.violated += u64::from(early > 0);
+            early_by = early_by.max(early);
         }
     }
-    found
+    (found, early_by)
 }
 
 /// Of these waits (row and id of the record call) those whose record call is missing or begins later. An id

@@ -7,6 +7,7 @@ use crate::recording::facts::{RECORDED, RecordingRow, Recordings};
 use hta_base::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::ranks_named;
+use hta_trace::device_offset::in_words;
 use std::cmp::Reverse;
 
 /// A lead or a lost tail, for the note.
@@ -51,6 +52,25 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
         }
     }
     sentences(&noted, inventory.len())
+}
+
+/// That the times of devices were moved, because their clocks are off those of their hosts.
+pub fn moved_clocks(inventory: &[Partial]) -> Option<String> {
+    let of = |p: &Partial| p.rows::<Recordings>().next().map(|r| (r.rank, r.clock_moved_ns));
+    let moved: Vec<(u32, Ns)> = inventory.iter().filter_map(of).filter(|(_, by)| *by != 0).collect();
+    let by = in_words(moved.iter().map(|(_, by)| *by).max_by_key(|by| by.abs())?);
+    let ranks: Vec<u32> = moved.iter().map(|(rank, _)| *rank).collect();
+    Some(match &ranks[..] {
+        [_] if inventory.len() == 1 => format!(
+            "The clock of the GPU is {by} of the host's, by the same time at every launch: its times were \
+             moved by that."
+        ),
+        _ => format!(
+            "The clocks of the GPUs of {} are up to {by} of their hosts', by the same time at every launch: \
+             their times were moved by that.",
+            ranks_named(&ranks)
+        ),
+    })
 }
 
 /// Whether what seems to be an edge is one, although more launches lack activities than the note is about:

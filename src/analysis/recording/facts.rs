@@ -1,21 +1,21 @@
 //! The table `recordings`: what is recorded of each rank. The rules read nothing else of a trace.
 
+use crate::facts::counted_events::CountedEvents;
+use crate::facts::same_durations::SameDurations;
 use crate::facts::serving_mode::ServingMode;
 use crate::facts::shared_streams::communication_beside_compute;
 use crate::facts::validator::Validation;
 use crate::facts::vendor::DeviceVendor;
-use hashbrown::HashSet;
 use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
-use hta_trace::launch::is_launch_call;
+use hta_trace::memory::{Allocations, by_device};
 use hta_trace::meta::{Recorder, TimeEra};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
-use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,9 +32,14 @@ table! {
         unlinked_ns: i64, "ns", "of those without a launch record";
         graph_ns: i64, "ns", "of those launched by a graph";
         launch_count: u64, "", "calls that launch kernels";
-        lost_launch_count: u64, "", "of those, calls without an activity";
+        lost_launch_count: u64, "",
+            "of those, calls without an activity, beyond those whose kernel another call owns";
+        shared_launch_count: u64, "",
+            "calls that launch one kernel and own several: the numbers that join them are not their own";
+        shared_kernel_count: u64, "", "kernels of these beyond one each, whose own calls have none";
         kernel_launch_count: u64, "", "launch calls of which a kernel is recorded";
         early_launch_count: u64, "", "of those, calls that begin after their first kernel has started";
+        early_by_ns: i64, "ns", "longest time by which they do";
         captured_count: u64, "", "calls that record a kernel into a graph instead of launching it";
         captured_graph_count: u64, "", "graphs that they record";
         frame_count: u64, "", "Python frames";
@@ -58,6 +63,14 @@ table! {
         clock_late_count: u64, "", "such calls";
         clock_wait_count: u64, "", "all calls that synchronize the device with work before them";
         clock_linked_count: u64, "", "activities of this device with a launch call";
+        clock_moved_ns: i64, "ns",
+            "by how much the clock of a device is ahead of the host's (negative: behind), by the same time at \
+             every launch: its times were moved by that; 0: none";
+        same_count: u64, "", "kernels of several names that all last equally long, which cannot be";
+        same_name_count: u64, "", "their names";
+        same_ns: i64, "ns", "the duration of each";
+        allocation_count: u64, "", "allocations of memory";
+        live_again_count: u64, "", "of those, at an address that is in use by the sums of the same records";
         device_count: u32, "", "GPUs with work";
         device_state: Text, "",
             "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); \
@@ -69,6 +82,7 @@ table! {
              on it";
         operator_count: u64, "", "operators";
         compute_ns: i64, "ns", "summed duration of compute kernels";
+        idle_ns: i64, "ns", "time in which its GPUs run nothing";
         main_stream: Option<i64>, "", "stream with at least half of that";
         streams: Text, "", "streams with activities";
         data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
@@ -199,66 +213,6 @@ fn pids(trace: &RankTrace) -> String {
     pids.into_iter().take(MOST_PIDS).collect::<Vec<_>>().join(",")
 }
 
-/// Events of the host by what they tell about the recording.
-#[derive(Default)]
-struct CountedEvents {
-    launches: u64,
-    /// Of these, those without an activity.
-    lost: u64,
-    captured: u64,
-    frames: u64,
-    operators: u64,
-    data_parallel: u64,
-    gloo: u64,
-    /// Whether one is a call of a device runtime or a row of a device.
-    names_device: bool,
-}
-
-impl CountedEvents {
-    fn of(trace: &RankTrace) -> Self {
-        let c = &trace.columns;
-        let linked: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
-        let is_launch = c.strings.each(is_launch_call);
-        let rows_named = |is_one: &dyn Fn(&str) -> bool| {
-            // By name, so that each name is compared once.
-            let ids: HashSet<StrId> =
-                c.strings.iter().filter(|(_, text)| is_one(text)).map(|(id, _)| id).collect();
-            match ids.is_empty() {
-                true => 0,
-                false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
-            }
-        };
-        let mut counted = Self {
-            data_parallel: rows_named(&|text| text == "DataParallel.forward"),
-            gloo: rows_named(&|text| text.starts_with("gloo:")),
-            ..Self::default()
-        };
-        for (row, class) in trace.classes.iter().enumerate() {
-            counted.names_device |= is_of_device(*class);
-            match class {
-                Class::Runtime if is_launch.holds(c.name(row)) => {
-                    if trace.stream_captures.hold(c, row as u32) {
-                        counted.captured += 1;
-                        continue;
-                    }
-                    counted.launches += 1;
-                    counted.lost += u64::from(!linked.contains(&(row as u32)));
-                }
-                Class::Python => counted.frames += 1,
-                Class::HostOp => counted.operators += 1,
-                _ => {}
-            }
-        }
-        counted
-    }
-}
-
-/// Whether events of a class are of a device, or calls of its runtime.
-fn is_of_device(class: Class) -> bool {
-    let is_beside_work = matches!(class, Class::GpuAnnotation | Class::Sync | Class::CudaEvent);
-    class == Class::Runtime || class.is_gpu() || is_beside_work
-}
-
 /// Back ends of collectives that run on devices only.
 const DEVICE_BACKENDS: [&str; 3] = ["nccl", "xccl", "hccl"];
 
@@ -287,6 +241,20 @@ fn main_stream(streams: &BTreeMap<i64, Ns>, compute: Ns) -> Option<i64> {
     streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream)
 }
 
+/// Allocations at an address that is in use by the sums of the same records.
+fn live_again(trace: &RankTrace) -> u64 {
+    if trace.health.count(Counter::MemoryAllocOverLive) == 0 {
+        return 0;
+    }
+    by_device(&trace.columns.memory).filter_map(Allocations::live_again).sum()
+}
+
+/// Time of the GPUs in which nothing runs.
+fn devices_idle(trace: &RankTrace) -> Ns {
+    let gpus = trace.devices.iter().filter(|d| d.is_gpu);
+    gpus.map(|d| d.capture.len() - d.timeline.shares_in(d.capture).busy()).sum()
+}
+
 fn first_capability(trace: &RankTrace) -> Option<&str> {
     let first = trace.devices.iter().find_map(|d| d.device);
     trace.meta.devices.iter().find(|d| Some(d.id) == first)?.compute_capability.as_deref()
@@ -305,6 +273,8 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let mode = ServingMode::of(trace);
     let validation = Validation::of(trace);
     let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
+    let same = SameDurations::of(trace);
+    let moved = trace.device_offsets.iter().max_by_key(|(_, by)| by.abs());
     let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
     let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
     let state = DeviceState::of(trace, &events, percent(unlinked, sum(&|_| true)));
@@ -320,8 +290,11 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         graph_ns: mode.graph,
         launch_count: events.launches,
         lost_launch_count: events.lost,
+        shared_launch_count: events.shared,
+        shared_kernel_count: events.surplus,
         kernel_launch_count: validation.launches.checked,
         early_launch_count: validation.launches.violated,
+        early_by_ns: validation.early_by,
         captured_count: events.captured,
         captured_graph_count: trace.stream_captures.iter().map(|(_, spans)| spans.len() as u64).sum(),
         frame_count: events.frames,
@@ -331,6 +304,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         names_device: events.names_device || is_device_named(trace),
         operator_count: events.operators,
         compute_ns: compute,
+        idle_ns: devices_idle(trace),
         main_stream: main_stream(&streams, compute),
         streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
         overrun_count: trace.overruns.count,
@@ -345,6 +319,12 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         clock_late_count: trace.launch_times.behind.map_or(0, |b| b.late),
         clock_wait_count: trace.launch_times.behind.map_or(0, |b| b.waits),
         clock_linked_count: clock.map_or(0, |c| c.linked),
+        clock_moved_ns: moved.map_or(0, |(_, by)| *by),
+        same_count: same.count,
+        same_name_count: same.names,
+        same_ns: same.ns,
+        allocation_count: trace.columns.memory.iter().filter(|m| m.bytes > 0).count() as u64,
+        live_again_count: live_again(trace),
         device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
         data_parallel_count: events.data_parallel,
         gloo_count: events.gloo,

@@ -12,10 +12,13 @@ mod host_windows;
 mod impossible_lengths;
 mod launch_causality;
 mod launch_order;
+mod live_addresses;
 mod lost_launches;
 mod lost_stream;
 mod missing_ranks;
 mod profiler_overhead;
+mod same_durations;
+mod shared_correlations;
 mod step_rules;
 mod time_origin;
 mod too_short;
@@ -82,6 +85,7 @@ rules![
     capture_trace,
     device_not_recorded,
     counters_only,
+    shared_correlations,
     lost_launches,
     lost_stream,
     host_windows,
@@ -91,6 +95,8 @@ rules![
     device_clock,
     launch_causality,
     impossible_lengths,
+    same_durations,
+    live_addresses,
     ends_apart,
     ends_before_arrival,
     frames_inflate,
@@ -122,8 +128,11 @@ mod testing {
             graph_ns: 0,
             launch_count: 1000,
             lost_launch_count: 0,
+            shared_launch_count: 0,
+            shared_kernel_count: 0,
             kernel_launch_count: 1000,
             early_launch_count: 0,
+            early_by_ns: 0,
             captured_count: 0,
             captured_graph_count: 0,
             frame_count: 0,
@@ -141,11 +150,18 @@ mod testing {
             clock_late_count: 0,
             clock_wait_count: 0,
             clock_linked_count: 0,
+            clock_moved_ns: 0,
             device_count: 1,
             device_state: "recorded",
             names_device: true,
             operator_count: 100,
             compute_ns: 1000,
+            idle_ns: 0,
+            same_count: 0,
+            same_name_count: 0,
+            same_ns: 0,
+            allocation_count: 0,
+            live_again_count: 0,
             main_stream: Some(7),
             streams: "7,20",
             data_parallel_count: 0,

@@ -45,6 +45,7 @@ pub(super) fn header(
     }
     let notes = inventory::processes_note(&outcome.inventory)
         .into_iter()
+        .chain(edge_notes::moved_clocks(&outcome.inventory).map(|note| format!("note: {note}")))
         .chain(edge_notes::note(&outcome.inventory).map(|note| format!("note: {note}")));
     for note in notes {
         hanging(out, "", &note, width);
