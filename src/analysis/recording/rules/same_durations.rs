@@ -1,4 +1,4 @@
-//! Kernels of three names or more, ten of each, last equally long to the nanosecond, or to the microsecond of
+//! Kernels of four names or more, ten of each, last equally long to the nanosecond, or to the microsecond of
 //! old recorders at 100 us and more. No device does that: the durations were not measured. Nothing is told
 //! about the time of devices.
 
