@@ -236,7 +236,7 @@ fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<
     }
 }
 
-/// Whether an event of the host is an exchange between ranks: an operator, or the range that a back end opens.
+/// Whether an event of the host is an exchange between ranks: an operator, or the range of a back end.
 fn is_exchange(name: &str) -> bool {
     name == "record_param_comms" || ["c10d::", "symm_mem::", "nccl:"].iter().any(|p| name.starts_with(p))
 }

@@ -202,7 +202,7 @@ pub struct JobAccount {
     pub(crate) devices: u32,
     /// Factors of the efficiency; `None` without compute.
     pub(crate) factors: Option<Factors>,
-    /// Time of kernels by the cause that their repair is and, of each window, the operator with most of it, ns.
+    /// Time of kernels by the cause that their repair is and the operator with most of it in a window, ns.
     pub(crate) operators: BTreeMap<(CauseKind, String), Ns>,
 }
 

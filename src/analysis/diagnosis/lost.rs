@@ -61,8 +61,8 @@ pub(crate) fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
     all.map(|c| (c, way(&c))).collect()
 }
 
-/// Adds the rows of a device, whose link to the host has this peak, bytes per ns, and returns the pieces of its
-/// idle time.
+/// Adds the rows of a device, and returns the pieces of its idle time. `link` is the peak of its link to the
+/// host, bytes per ns.
 pub(crate) fn push(
     trace: &RankTrace,
     work: &DeviceWork,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Kernels that take less than this share of the time of the copies do not count beside them, percent.
 const KERNELS_PCT: Ns = 1;
 
-/// What runs in a job that only copies, with rates; `None` if kernels run, too. Then copies are the work, and no
-/// time is lost in them.
+/// What runs in a job that only copies, with rates; `None` if kernels run, too. There copies are the work,
+/// and no time is lost in them.
 pub(crate) fn alone(account: &JobAccount) -> Option<String> {
     let parts = [TimePart::Compute, TimePart::Waiting, TimePart::Transfer, TimePart::Unmatched];
     let kernels: Ns = parts.iter().map(|part| account.sum(*part)).sum();

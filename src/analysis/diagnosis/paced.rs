@@ -6,8 +6,8 @@
 //!   work     [====)....[======)..[==)......[=====)
 //! ```
 //!
-//! A loop that is slowed by its host has equal steps, too, but equal work in them, or a host that launches all
-//! the time; and its deviations add up, whereas those of a clock do not.
+//! A loop that is slowed by its host has equal steps, too, but equal work in them, or a host that launches
+//! all the time; and its deviations add up, whereas those of a clock do not.
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};

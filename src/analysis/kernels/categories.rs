@@ -23,8 +23,8 @@ table! {
         step_label;
         category: Text, "",
             "gemm, attention, convolution, moe, normalization, softmax, elementwise, reduction, layout, \
-             shard_copy, gather_scatter, sort_topk, random, optimizer, quantization, pooling, fused, communication, \
-             memcpy, memset or unknown";
+             shard_copy, gather_scatter, sort_topk, random, optimizer, quantization, pooling, fused, \
+             communication, memcpy, memset or unknown";
         sub_category: Text, "", "part of a category, such as copy of layout; empty for most";
         count: u64, "", "activities";
         sum_ns: i64, "ns", "sum of durations";

@@ -118,8 +118,8 @@ impl Peaks {
         })
     }
 
-    /// Peak bandwidth of copies from or to the host, GB/s per direction: of a product of that name, whatever its
-    /// memory, else of its generation of NVIDIA devices; `None` if neither is known.
+    /// Peak bandwidth of copies from or to the host, GB/s per direction: of a product of that name, whatever
+    /// its memory, else of its generation of NVIDIA devices; `None` if neither is known.
     pub fn host_gb_per_s(&self, device: &Device) -> Option<f64> {
         let named = self.named(device, |d| d.host_gb_per_s.is_some()).and_then(|d| d.host_gb_per_s);
         named.or_else(|| {

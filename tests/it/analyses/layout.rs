@@ -1,4 +1,4 @@
-//! Kernels that change layouts: a likely cause that names its operator, and none where FP8 products need them.
+//! Kernels that change layouts: a likely cause that names its operator; none where FP8 products need them.
 
 use crate::analyses::diagnosis::of;
 use hta_testkit::{TraceBuilder, us};

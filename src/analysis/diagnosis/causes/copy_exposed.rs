@@ -16,7 +16,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "copy_exposed",
     certainty: CauseCertainty::AtMost,
     needs: &[Capability::Idle],
-    evidence: "other copies and sets while the next kernel is already launched, or the host waits for the device",
+    evidence: "other copies and sets while the next kernel is launched already, or the host waits for them",
     owns: "M",
     command: "copies",
     shown_by: "tests/it/analyses/exposed_copies.rs",

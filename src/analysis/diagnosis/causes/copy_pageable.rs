@@ -64,7 +64,7 @@ fn pinned(context: &Context, cause: &mut Cause) {
     }
     cause.certainty = CauseCertainty::AtMost;
     cause.gain = cause.gain.min(most);
-    // If the fastest copy is hardly faster than all of them, it shows the rate of the staging, not of the link.
+    // If the fastest copy is hardly faster than all of them, it shows the rate of staging, not of the link.
     let (rate, mean) =
         (bytes as f64 / seen.max(1) as f64, bytes as f64 / cause.owned_part(TimePart::Copies) as f64);
     if about < cause.gain && rate >= mean * FASTER {
