@@ -302,7 +302,11 @@ impl RankTrace {
         let is_cut = work.is_gpu || self.has_periods(options);
         if is_cut && (is_marked || self.steps.are_iterations()) {
             let on_device = self.shared(|t| match (t.steps.are_iterations(), options.step_window) {
-                (true, _) => DeviceSteps(periods(&t.steps.steps)),
+                (true, _) => {
+                    let of = |a: &Activity| Some((t.span(a.launch()?).start, a.span.end));
+                    let all = t.activities.iter().filter(|a| a.work == WorkClass::Communication);
+                    DeviceSteps(periods(&t.steps.steps, &all.filter_map(of).collect::<Vec<_>>()))
+                }
                 _ if t.has_periods(options) => DeviceSteps(step_periods(&t.steps.steps)),
                 // One rule for all: what was chosen for the other analyses.
                 (false, StepWindow::Auto) => DeviceSteps(t.steps.steps.iter().map(|s| s.window).collect()),

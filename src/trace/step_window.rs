@@ -202,11 +202,37 @@ pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
     steps.iter().zip(&own).map(window).collect()
 }
 
-/// The windows of iterations, each up to the start of the next one's.
-pub(crate) fn periods(steps: &[Step]) -> Vec<Span> {
-    let ends =
-        steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
-    steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
+/// The windows of iterations, each up to the start of the next one's. Of a rank that exchanges data with
+/// others (`exchanges`: launch and end) each begins when the exchanges of the one before have ended: there all
+/// ranks meet, but they begin when their schedulers are done, and time that belongs to neighbours on different
+/// ranks would count twice.
+///
+/// ```text
+///   rank 0   [0   )..[1 wwwwwwww)   w: waits for rank 1
+///   rank 1   [0   )..........[1 )
+///   periods  |  0    |     1    |   rank 0; for rank 1, iteration 0 is the long one
+///   ends     |  0 |      1      |   of both
+/// ```
+pub(crate) fn periods(steps: &[Step], exchanges: &[(Ns, Ns)]) -> Vec<Span> {
+    let window = |k: usize| steps.get(k).map_or(Span::new(0, 0), |step| step.window);
+    let next = |k: usize| steps.get(k + 1).map_or(window(k).end, |next| next.window.start);
+    if exchanges.is_empty() {
+        return (0..steps.len()).map(|k| Span::new(window(k).start, next(k))).collect();
+    }
+    let mut ends: Vec<Ns> = steps.iter().map(|step| step.window.end).collect();
+    for (launched, end) in exchanges {
+        let before = steps.partition_point(|step| step.host.start <= *launched).checked_sub(1);
+        if let Some(of) = before.and_then(|k| ends.get_mut(k)) {
+            *of = (*end).max(*of);
+        }
+    }
+    let mut at = window(0).start;
+    let period = |end: Ns| {
+        let span = Span::new(at, end.max(at));
+        at = span.end;
+        span
+    };
+    ends.into_iter().map(period).collect()
 }
 
 /// The windows of steps, each from the end of the one before: what lies between two steps, such as loading

@@ -55,6 +55,7 @@ impl Context<'_> {
         if by_replay.is_some() {
             cause.basis = GainBasis::Replay;
         }
+        self.name_steps(&mut cause);
         cause.names = found.names.clone();
         let count: u64 = names.values().map(|(_, count)| count).sum();
         let each = self.trust.per_step_and("rank");
@@ -125,6 +126,7 @@ impl Context<'_> {
         let of = if devices == cause.ranks.len() as Ns { "rank" } else { "device" };
         let each = self.owned_on(&cause.ranks, &cause.owned, part) / n;
         cause.words = (rule.words)(each, self.account.step_time(), self.trust);
+        self.name_steps(&mut cause);
         cause.evidence = vec![Evidence {
             table: "time_account",
             filter: of_finding(&finding_id(&cause), self.unless_all(&cause.ranks)),

@@ -6,6 +6,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
+use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
@@ -341,5 +342,7 @@ fn when_late(job: &Job, s: &Straggler) -> String {
 /// Kinds of causes that describe what a late host does.
 fn host_kinds(main: Option<DelayCause>) -> Vec<CauseKind> {
     let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return Vec::new() };
-    CauseKind::all_lost().filter(|(_, rule)| rule.late_by.contains(&what)).map(|(kind, _)| kind).collect()
+    // Idle time of iterations is divided by when it is, whatever the host does.
+    let is_of = |rule: &LostRule| rule.late_by.contains(&what) || rule.place == LostPlace::Iteration;
+    CauseKind::all_lost().filter(|(_, rule)| is_of(rule)).map(|(kind, _)| kind).collect()
 }

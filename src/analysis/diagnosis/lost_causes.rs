@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of a cause's time in less than half of the steps from which these are named, percent.
 const FEW_STEPS_PCT: Ns = 80;
+/// The same share for steps that are few among all,
+const MOST_PCT: Ns = 50;
+/// of which all are at least so many times as many.
+const FEW_OF: usize = 10;
 
 impl Context<'_> {
     pub(crate) fn lost(
@@ -185,7 +189,7 @@ impl Context<'_> {
     }
 
     /// Names the steps of a cause that lies in less than half of them.
-    fn name_steps(&self, cause: &mut Cause) {
+    pub(crate) fn name_steps(&self, cause: &mut Cause) {
         let n = self.account.steps.len();
         let mut by_step: Vec<(Ns, usize)> = vec![(0, 0); n];
         by_step.iter_mut().enumerate().for_each(|(i, of)| of.1 = i);
@@ -198,16 +202,21 @@ impl Context<'_> {
         let mut steps: Vec<usize> = most.iter().filter(|(ns, _)| *ns > usual).map(|(_, s)| *s).collect();
         steps.sort_unstable();
         let inside: Ns = most.iter().filter(|(ns, _)| *ns > usual).map(|(ns, _)| ns).sum();
-        if steps.is_empty() || inside * 100 < cause.owned_sum() * FEW_STEPS_PCT {
-            return;
-        }
+        let share = inside * 100 / cause.owned_sum().max(1);
+        let how_much = match share {
+            _ if steps.is_empty() => return,
+            share if share >= FEW_STEPS_PCT => "nearly all",
+            // A few steps among many are told before what all have.
+            share if share >= MOST_PCT && steps.len() * FEW_OF <= n => "most",
+            _ => return,
+        };
         cause.steps = steps.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
         // The mark of steps without a number is for `--steps`.
         let list = cause.steps.join(", ").replace('@', "");
         let noun = self.trust.step_noun();
         let plural = if cause.steps.len() == 1 { "" } else { "s" };
         let of = format!("{} of {n}", cause.steps.len());
-        cause.words.what.push_str(&format!(", nearly all in {noun}{plural} {list} ({of})"));
+        cause.words.what.push_str(&format!(", {how_much} in {noun}{plural} {list} ({of})"));
     }
 
     /// Idle time of some ranks, over steps, ns.

@@ -134,7 +134,8 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
             vec![
                 name,
                 fmt_ns(sum(|d| d.gain) / n),
-                fmt_pct(percent(sum(|d| d.gain) / n, judged.median_step)),
+                // Means of the same steps: a step that one rank stretches is longer than the median.
+                fmt_pct(percent(sum(|d| d.gain) / n, judged.length.step().max(judged.median_step))),
                 fmt_ns(sum(|d| d.excess) / n),
                 format!("{} of {}", sum(|d| d.last as i64), sum(|d| d.count as i64)),
                 fmt_ns(sum(|d| d.imposed) / n),

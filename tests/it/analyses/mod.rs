@@ -29,6 +29,7 @@ pub mod queue;
 pub mod record_edges;
 mod recorded_time;
 pub mod sampled_evidence;
+mod serving_job;
 pub mod steps;
 pub mod throttled;
 pub mod timeline;
