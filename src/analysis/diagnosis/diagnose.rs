@@ -7,6 +7,7 @@ use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::collected::{CauseKey, CollectedCause};
+use crate::diagnosis::contention;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
@@ -83,6 +84,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         }
     }
     sampled_evidence::add(job, partials, &mut causes);
+    contention::add(partials, &mut causes);
     let paced = paced::period(&account);
     if paced.is_some() {
         causes.iter_mut().for_each(|c| c.gain = 0);

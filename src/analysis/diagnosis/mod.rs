@@ -17,6 +17,7 @@ mod collected;
 mod communication;
 mod compute;
 pub mod condition;
+mod contention;
 mod context;
 mod copy_times;
 mod diagnose;
@@ -70,6 +71,7 @@ pub use tables::{FindingEvidence, FindingNames, FindingRow, Findings, TimeAccoun
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::diagnosis::clocks::{DeviceClocks, StepClocks};
 use crate::diagnosis::compute::compute_kernels;
+use crate::diagnosis::contention::KernelsBeside;
 use crate::diagnosis::copy_times::CopyTimes;
 use crate::diagnosis::diagnose::diagnose;
 use crate::diagnosis::host::HostSide;
@@ -127,6 +129,7 @@ impl Analysis for DiagnosisOf {
                 DeviceClocks::SPEC,
                 StepClocks::SPEC,
                 LinkSamples::SPEC,
+                KernelsBeside::SPEC,
             ],
             takes: &AcrossOption::ALL,
             is_long: true,
@@ -150,6 +153,7 @@ impl Analysis for DiagnosisOf {
         let (mut means, mut links) = (SampledMeans::default(), LinkSamples::default());
         let mut timeline = TimelineTable::default();
         let mut recorded = RecordedTime::default();
+        let mut beside = KernelsBeside::default();
         for work in &trace.devices {
             let windows = trace.account_windows(work, &options.model);
             let link = trace.device_properties(work.device).and_then(|d| options.peaks.host_gb_per_s(d));
@@ -171,6 +175,7 @@ impl Analysis for DiagnosisOf {
             }
             if work.is_gpu {
                 let kernels = compute_kernels(trace, work);
+                contention::push(&mut beside, trace, work, &kernels, &windows);
                 kernel_mix::push(&mut mix, trace, work, &kernels, &windows);
                 kernel_repairs::push(&mut repairs, &facts, work, &kernels, &windows);
                 clocks::push((&mut clocks, &mut step_clocks), trace, work, &kernels, &windows);
@@ -192,7 +197,8 @@ impl Analysis for DiagnosisOf {
             threats.finish(),
             operators,
         ];
-        let of_counters = [clocks.finish(), step_clocks.finish(), means.finish(), links.finish()];
+        let of_counters =
+            [clocks.finish(), step_clocks.finish(), means.finish(), links.finish(), beside.finish()];
         let tables = made
             .into_iter()
             .chain([pauses::table(trace, &host.pauses), recorded.finish()])

@@ -2,6 +2,7 @@
 
 pub mod annotations;
 pub mod causes;
+mod contention;
 pub mod copies;
 pub mod counters;
 pub mod critical_path;

@@ -1,0 +1,245 @@
+//! Kernels that are longer only beside copies or collectives: they share the memory and its links, or the
+//! multiprocessors. Evidence of causes that say that kernels or steps are long, and no cause itself.
+//!
+//! ```text
+//!   kernels   [a ][a ][a    ][a    ][a ]     a takes 1.8 times as long beside a copy, and 1.0 elsewhere
+//!   copies            [===========]
+//! ```
+
+use crate::api::{Partial, rows};
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::compute::{ComputeKernel, times_in};
+use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::kernel_facts::SMALL;
+use crate::diagnosis::lost_words::shown;
+use crate::job::delay::StepKey;
+use hashbrown::HashMap;
+use hta_base::order_statistics::median;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{Ns, Span};
+use hta_trace::args::Arg;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
+use hta_trace::window::Window;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// Kernels that are longer only beside other work of the device, by name and window.
+    pub(crate) struct KernelsBeside, KernelBesideRow = "kernels_beside"
+        by "rank, device, scope, step, beside, name" {
+        rank; device; scope; step; step_label;
+        beside: Text, "", "copies or collectives";
+        name: Text, "", "the kernel";
+        count: u64, "", "launches of which at least half runs beside it";
+        slow_count: u64, "", "of these, 1.5 times as long as the others and more";
+        usual_ns: i64, "ns", "what they would take";
+        excess_ns: i64, "ns", "what they take beyond it";
+    }
+}
+
+/// How many times as long kernels are beside other work, in tenths,
+const SLOW_TENTHS: Ns = 15;
+/// and in how many of these launches, percent;
+const SLOW_PCT: usize = 80;
+/// how far the others may be from their median, in tenths,
+const USUAL_TENTHS: Ns = 12;
+/// in how many of them, percent,
+const USUAL_PCT: usize = 90;
+/// and how many launches of each kind show it.
+const FEWEST: usize = 3;
+
+/// LaunchesBeside of one name and shape.
+#[derive(Default)]
+struct LaunchesBeside {
+    /// Lengths of those that run alone.
+    alone: Vec<Ns>,
+    /// Places of those beside other work.
+    beside: Vec<usize>,
+}
+
+impl LaunchesBeside {
+    /// The median of those that run alone, if only those beside other work are slow.
+    fn usual(&mut self, kernels: &[ComputeKernel]) -> Option<Ns> {
+        let usual = median(&mut self.alone)?;
+        let alike = self.alone.iter().filter(|len| **len * 10 <= usual * USUAL_TENTHS).count();
+        let slow = self.beside.iter().filter(|k| is_slow(kernels[**k].len, usual)).count();
+        (self.alone.len() >= FEWEST
+            && self.beside.len() >= FEWEST
+            && alike * 100 >= self.alone.len() * USUAL_PCT
+            && slow * 100 >= self.beside.len() * SLOW_PCT)
+            .then_some(usual)
+    }
+}
+
+fn is_slow(len: Ns, usual: Ns) -> bool {
+    len * 10 >= usual * SLOW_TENTHS
+}
+
+/// Adds the rows of a device.
+pub(crate) fn push(
+    table: &mut KernelsBeside,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    kernels: &[ComputeKernel],
+    windows: &[Window],
+) {
+    let [copies, collectives] =
+        [WorkClass::Memory, WorkClass::Communication].map(|class| work.timeline.when(class));
+    if copies.is_empty() && collectives.is_empty() {
+        return;
+    }
+    let covered = |span: Span| [copies.len_in(span), collectives.len_in(span)];
+    type Shape = (StrId, Option<StrId>, Option<StrId>);
+    let mut launches: [HashMap<Shape, LaunchesBeside>; 2] = Default::default();
+    for (i, k) in kernels.iter().enumerate().filter(|(_, k)| k.len >= SMALL) {
+        let a = &trace.activities[k.activity as usize];
+        let arg = |arg| trace.columns.args.text(arg, a.row);
+        let shape = (a.name, arg(Arg::Grid), arg(Arg::Block));
+        let covered = covered(a.span);
+        for (of, own) in launches.iter_mut().zip(covered) {
+            if covered == [0, 0] {
+                of.entry(shape).or_default().alone.push(k.len);
+            } else if own * 2 >= k.len {
+                of.entry(shape).or_default().beside.push(i);
+            }
+        }
+    }
+    let [copies, collectives] = launches.map(|mut of| {
+        let mut usual: HashMap<usize, Ns> = HashMap::new();
+        for launches in of.values_mut() {
+            let Some(ns) = launches.usual(kernels) else { continue };
+            usual.extend(launches.beside.iter().map(|k| (*k, ns)));
+        }
+        usual
+    });
+    for w in windows {
+        for (beside, usual) in [("collectives", &collectives), ("copies", &copies)] {
+            if !usual.is_empty() {
+                push_window(table, trace, work, (kernels, usual, beside), w);
+            }
+        }
+    }
+}
+
+fn push_window(
+    table: &mut KernelsBeside,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    (kernels, usual, beside): (&[ComputeKernel], &HashMap<usize, Ns>, &str),
+    w: &Window,
+) {
+    let mut sums: BTreeMap<&str, (u64, u64, Ns, Ns)> = BTreeMap::new();
+    for part in &w.parts {
+        let inside = times_in(kernels, *part).filter(|(i, _)| part.holds(kernels[*i].start));
+        for (k, usual) in inside.filter_map(|(i, _)| Some((&kernels[i], *usual.get(&i)?))) {
+            let name = trace.text(trace.activities[k.activity as usize].name);
+            let sum = sums.entry(name).or_default();
+            sum.0 += 1;
+            sum.1 += u64::from(is_slow(k.len, usual));
+            sum.2 += usual;
+            sum.3 += k.len - usual;
+        }
+    }
+    for (name, (count, slow_count, usual_ns, excess_ns)) in sums {
+        table.push(KernelBesideRow {
+            rank: trace.rank,
+            device: work.device,
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            beside,
+            name,
+            count,
+            slow_count,
+            usual_ns,
+            excess_ns,
+        });
+    }
+}
+
+/// What kernels beside other work take longer on the ranks and in the steps of a cause.
+#[derive(Default)]
+struct Contention<'a> {
+    count: u64,
+    slow: u64,
+    usual: Ns,
+    excess: Ns,
+    by_rank: BTreeMap<u32, Ns>,
+    by_name: BTreeMap<&'a str, Ns>,
+}
+
+impl<'a> Contention<'a> {
+    fn add(&mut self, r: &KernelBesideRow<'a>) {
+        self.count += r.count;
+        self.slow += r.slow_count;
+        self.usual += r.usual_ns;
+        self.excess += r.excess_ns;
+        *self.by_rank.entry(r.rank).or_default() += r.excess_ns;
+        *self.by_name.entry(r.name).or_default() += r.excess_ns;
+    }
+}
+
+/// Says of causes about long kernels and long steps that most of it lies beside copies or collectives.
+pub(crate) fn add(partials: &[Partial], causes: &mut [Cause]) {
+    let all: Vec<KernelBesideRow> = rows::<KernelsBeside>(partials).collect();
+    let has_steps = all.iter().any(|r| r.step.is_some());
+    let is_about_kernels = |c: &&mut Cause| {
+        let is_slow = matches!(c.key.as_str(), "slow_kernel" | "slow_device");
+        c.kind == CauseKind::StepOutlier || (c.kind == CauseKind::Straggler && is_slow)
+    };
+    for cause in causes.iter_mut().filter(is_about_kernels) {
+        let ranks: BTreeSet<u32> = cause.ranks.iter().copied().collect();
+        let is_of = |r: &&KernelBesideRow| match r.step {
+            Some(index) => {
+                let step = StepKey::new(index, r.step_label).shown();
+                ranks.contains(&r.rank) && (cause.steps.is_empty() || cause.steps.contains(&step))
+            }
+            None => ranks.contains(&r.rank) && !has_steps,
+        };
+        let mut found: BTreeMap<&str, Contention> = BTreeMap::new();
+        all.iter().filter(is_of).for_each(|r| found.entry(r.beside).or_default().add(r));
+        // The others wait for the slowest rank.
+        let of_rank = |c: &Contention| c.by_rank.values().max().copied().unwrap_or(0);
+        let most = found.into_iter().max_by_key(|(_, c)| of_rank(c));
+        if let Some((beside, most)) = most.filter(|(_, c)| of_rank(c) * 2 >= cause.gain && of_rank(c) > 0) {
+            tell(cause, beside, &most);
+        }
+    }
+}
+
+fn tell(cause: &mut Cause, beside: &str, found: &Contention) {
+    let largest = found.by_name.iter().max_by_key(|(name, ns)| (**ns, Reverse(**name)));
+    let Some((name, _)) = largest else { return };
+    let factor = (found.usual + found.excess) as f64 / found.usual.max(1) as f64;
+    let most = if found.by_name.len() > 1 { "most " } else { "" };
+    let words = format!(
+        "{} of {} kernels beside {beside} ({most}{}) are slow, {factor:.2} times as long as without",
+        found.slow,
+        found.count,
+        shown(name)
+    );
+    if !cause.words.why.is_empty() {
+        cause.words.why.push_str("; ");
+    }
+    cause.words.why.push_str(&words);
+    cause.words.action = match beside {
+        "copies" => {
+            "move the copies to where no kernel needs the memory: smaller pieces, another time, fewer \
+                     bytes; asynchronous ones, such as checkpoints, are not free"
+        }
+        _ => {
+            "give collectives beside compute fewer multiprocessors, or start them where no large kernel runs"
+        }
+    }
+    .to_string();
+    cause.evidence.push(Evidence {
+        table: "kernels_by_name",
+        filter: format!("{} AND name = '{}'", of_ranks(&cause.ranks), name.replace('\'', "''")),
+        words,
+    });
+}
