@@ -74,8 +74,12 @@ pub(crate) struct Measured<'a> {
     pub(crate) lag: Option<Ns>,
     pub(crate) host_after: Ns,
     pub(crate) after: HostParts,
+    /// Communication that no compute hides, in the period.
+    pub(crate) bare_communication: Ns,
     pub(crate) host_exposed: Ns,
     pub(crate) host_cycle: Ns,
+    /// All of the next one was submitted before this one ended, so the device waited for no host.
+    pub(crate) is_host_ahead: bool,
     /// Count and summed duration of what it launched, by category.
     pub(crate) categories: BTreeMap<ServingCategory, (u64, Ns)>,
 }
@@ -83,6 +87,11 @@ pub(crate) struct Measured<'a> {
 impl Measured<'_> {
     pub(crate) fn idle_ns(&self) -> Ns {
         self.window.len() - self.window_busy
+    }
+
+    /// The window, and the work that runs between it and the next one.
+    pub(crate) fn work_len(&self) -> Ns {
+        self.window.len() + self.gap.map_or(0, |gap| gap.busy)
     }
 
     pub(crate) fn basis(&self) -> &'static str {
@@ -93,6 +102,7 @@ impl Measured<'_> {
         // Beside and in a lost iteration nothing is known of the period.
         let is_known = !self.host.is_lost && !self.is_beside_lost;
         is_known
+            && !self.is_host_ahead
             && self.period > 0
             && i128::from(self.host_cycle) * 100 > i128::from(self.period) * i128::from(HOST_BOUND_PCT)
     }
@@ -108,6 +118,7 @@ pub(crate) fn measure<'a>(
     let names = HostNames::of(trace);
     let busy = work.timeline.busy();
     let replayed = replayed(trace, &on_device, &busy);
+    let bare = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
     let last_host = last_host_event(trace, iterations);
     let mut categories = NamedCategories { trace, known: BTreeMap::new() };
     let mut out = Vec::with_capacity(on_device.len());
@@ -127,8 +138,16 @@ pub(crate) fn measure<'a>(
         let period = known_next.map_or(of.window.len(), |(n, _)| n.window.start - of.window.start);
         let host_period = next.map(|(_, it)| it.host.start - host.host.start);
         let (parts, waits) = host_parts(trace, &names, iterations.thread, work, (host.host, after));
-        // Before the end of the lead the device is not idle, although nothing is recorded.
-        let known = after.intersect(Span::new(work.capture.start, Ns::MAX));
+        let is_host_ahead = match known_next {
+            Some((_, it)) => it.host.end <= of.window.end,
+            None => host.host.end <= of.window.start,
+        };
+        // A device that idles inside a window waits for what the iteration itself does, and not for what
+        // comes after it. Where the host is ahead, the gap is all that there is.
+        let bubble = match gap.filter(|_| is_host_ahead) {
+            Some(gap) => gap,
+            None => after.intersect(Span::new(of.window.end, Ns::MAX)),
+        };
         out.push(Measured {
             host,
             window: of.window,
@@ -147,8 +166,10 @@ pub(crate) fn measure<'a>(
             host_period,
             host_after: after.len(),
             after: parts,
-            host_exposed: known.len() - if known.is_empty() { 0 } else { replayed.len_in(known) },
+            bare_communication: bare.len_in(Span::new(of.window.start, of.window.start + period)),
+            host_exposed: bubble.len() - if bubble.is_empty() { 0 } else { replayed.len_in(bubble) },
             host_cycle: host.host.len() + after.len() - waits,
+            is_host_ahead,
             categories: categories.of(&of.own),
         });
     }

@@ -137,6 +137,7 @@ fn push(
         graph_sum_ns: m.graph.sum,
         graph_busy_ns: m.graph.busy,
         graph_idle_inside_ns: m.graph.idle_inside,
+        bare_communication_ns: m.bare_communication,
         gap_ns: m.gap.map(|g| g.len),
         post_count: m.post_count,
         post_work_ns: m.post_work,

@@ -1,8 +1,9 @@
 //! Iterations of one phase and batch together: only these do the same work.
 
 use crate::iterations::chosen::{ChosenIteration, IterationKind, rate};
+use crate::iterations::measure::Measured;
 use crate::iterations::tables::{
-    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases,
+    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases, IterationRow,
 };
 use crate::steps::judge::StepStats;
 use crate::summary::Summary;
@@ -19,6 +20,17 @@ pub struct EnginePlace<'a> {
     pub(crate) process: Option<&'a str>,
 }
 
+/// Number of the process, phase, mode and batch.
+pub(crate) type KindKey<'a> = (Option<u32>, Option<&'a str>, Option<&'a str>, Option<u64>);
+
+/// Whether an iteration is of a phase and batch.
+pub(crate) fn is_of(key: &KindKey, r: &IterationRow) -> bool {
+    let (process, phase, mode, requests) = *key;
+    process.is_none_or(|rank| rank == r.rank)
+        && (phase, requests) == (r.phase, r.requests)
+        && (phase.is_some() || mode == r.mode)
+}
+
 /// Fewest iterations from which the first one after the profiler started is left out of averages.
 const FEWEST: usize = 3;
 
@@ -30,16 +42,20 @@ fn by_kind(all: &[ChosenIteration]) -> BTreeMap<IterationKind, Vec<usize>> {
     out
 }
 
-/// Whether each iteration is slow among those of its kind; `None` with too few.
+/// Whether each iteration is slow among those of its kind, by its window or with the work that runs between
+/// it and the next one; `None` with too few.
 pub(crate) fn slow_iterations(all: &[ChosenIteration]) -> Vec<Option<bool>> {
     let mut out = vec![None; all.len()];
     for of in by_kind(all).into_values() {
         let left_out = |c: &ChosenIteration| c.step.is_partial || (c.is_first && of.len() >= FEWEST);
-        let lengths: Vec<(Ns, bool)> =
-            of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
-        let stats = StepStats::new(&lengths);
-        for (i, (len, _)) in of.into_iter().zip(lengths) {
-            out[i] = stats.is_slow(len).filter(|_| !all[i].step.is_lost);
+        let lengths = |length: fn(&Measured) -> Ns| -> Vec<(Ns, bool)> {
+            of.iter().map(|&i| (length(&all[i].m), left_out(&all[i]))).collect()
+        };
+        for lengths in [lengths(|m| m.window.len()), lengths(|m| m.work_len())] {
+            let stats = StepStats::new(&lengths);
+            for (&i, (len, _)) in of.iter().zip(lengths).filter(|(i, _)| !all[**i].step.is_lost) {
+                out[i] = stats.is_slow(len).map(|is_slow| is_slow || out[i] == Some(true));
+            }
         }
     }
     out
@@ -130,6 +146,7 @@ fn push_kind(
         window_ns: windows.sum,
         window_busy_ns: busy,
         window_busy_pct: percent(busy, windows.sum),
+        bare_communication_ns: counted.iter().map(|c| c.m.bare_communication).sum(),
         gap_idle_ns: counted.iter().filter_map(|c| c.m.gap).map(|g| g.len - g.busy).sum(),
         host_exposed_ns: counted.iter().map(|c| c.m.host_exposed).sum(),
         gpu_sum_ns: counted.iter().map(|c| c.m.gpu_sum).sum(),

@@ -1,6 +1,7 @@
 //! The report on iterations: one row for each phase and batch, all ranks together.
 
 use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::iterations::phases::{KindKey, is_of};
 use crate::iterations::tables::{
     IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
 };
@@ -33,9 +34,6 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let headline = headline(partials);
     Output { tables, observations: observations(partials, &all), views, headline, ..Output::default() }
 }
-
-/// Number of the process, phase, mode and batch.
-type KindKey<'a> = (Option<u32>, Option<&'a str>, Option<&'a str>, Option<u64>);
 
 fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>)> {
     let mut kinds: BTreeMap<KindKey, Vec<IterationPhaseRow>> = BTreeMap::new();
@@ -127,12 +125,23 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
         );
     }
     notes.push(
-        "gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host"
+        "gap idle, bubble: mean of an iteration; the bubble is idle time after the window and the range on \
+         the host"
             .to_string(),
     );
+    let has_bare = kinds.iter().flat_map(|(_, of)| of).any(|r| r.bare_communication_ns > 0);
+    if has_bare {
+        notes.push("exposed: communication that no compute hides, mean of a period".to_string());
+    }
     let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
         let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
         let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
+        // What follows the last one is the end of the recording.
+        let bubbles = || all.iter().filter(|r| is_of(key, r) && r.is_counted && r.gap_ns.is_some());
+        let bubble = match bubbles().count() as Ns {
+            0 => sum(|r| r.host_exposed_ns) / counted,
+            n => bubbles().map(|r| r.host_exposed_ns).sum::<Ns>() / n,
+        };
         let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
         let rate = KindRate::of(of);
         let at_most = if rate.is_bound { "<= " } else { "" };
@@ -147,12 +156,14 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
             fmt_ns(usual(of, |r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
             fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
-            fmt_ns(sum(|r| r.host_exposed_ns) / counted),
-            rate.tokens_per_s.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(r))),
+            fmt_ns(bubble),
         ];
-        process.into_iter().chain(cells).collect()
+        let exposed = has_bare.then(|| fmt_ns(sum(|r| r.bare_communication_ns) / counted));
+        let rate = rate.tokens_per_s.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(r)));
+        process.into_iter().chain(cells).chain(exposed).chain([rate]).collect()
     };
     let process = has_processes.then_some(("process", Align::Right));
+    let exposed = has_bare.then_some(("exposed", Align::Right));
     View {
         title: "Iterations by phase and batch".to_string(),
         columns: process
@@ -166,8 +177,9 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
                 ("GPU busy", Align::Right),
                 ("gap idle", Align::Right),
                 ("bubble", Align::Right),
-                ("tokens/s", Align::Right),
             ])
+            .chain(exposed)
+            .chain([("tokens/s", Align::Right)])
             .collect(),
         rows: kinds.iter().take(options.top).map(row).collect(),
         notes,
@@ -266,11 +278,11 @@ fn busy(all: &[IterationRow]) -> Observation {
         ("inside graph launch calls", sum(|r| r.idle_in_graph_call_ns)),
         ("between iterations", sum(|r| r.gap_idle_ns.unwrap_or(0))),
     ];
-    let mut sentence = format!(
-        "GPU busy {} of the windows of {}",
-        pct(sum(|r| r.window_busy_ns), window),
-        plural(all.len(), "iteration")
-    );
+    let (n, bare) = (plural(all.len(), "iteration"), sum(|r| r.bare_communication_ns));
+    let mut sentence = match percent(bare, period).is_some_and(|p| p > IDLE_PCT) {
+        true => format!("{} of the periods of {n} is communication that no compute hides", pct(bare, period)),
+        false => format!("GPU busy {} of the windows of {n}", pct(sum(|r| r.window_busy_ns), window)),
+    };
     let large: Vec<String> = parts
         .iter()
         .filter(|(_, ns)| percent(*ns, period).is_some_and(|p| p > IDLE_PCT))
@@ -333,9 +345,15 @@ fn largest_category(partials: &[Partial], all: &[IterationRow]) -> Option<Observ
 /// Iterations that take longer than others of their phase and batch.
 fn slow(all: &[IterationRow]) -> Option<Observation> {
     let slow: Vec<&IterationRow> = all.iter().filter(|r| r.is_slow == Some(true)).collect();
-    let longest = slow.iter().max_by_key(|r| (r.dur_ns, Reverse((r.rank, r.step))))?;
+    let with_post = |r: &IterationRow| r.dur_ns + r.post_busy_ns.unwrap_or(0);
+    let longest = slow.iter().max_by_key(|r| (with_post(r), Reverse((r.rank, r.step))))?;
+    let after = match longest.post_busy_ns {
+        Some(ns) if ns * 2 >= longest.dur_ns => format!(" and {} of work before the next one", fmt_ns(ns)),
+        _ => String::new(),
+    };
     let sentence = format!(
-        "{} of {} slower than others of their phase and batch; the longest, @{} of rank {} ({}), takes {}.",
+        "{} of {} slower than others of their phase and batch; the longest, @{} of rank {} ({}), takes \
+         {}{after}.",
         slow.len(),
         plural(all.len(), "iteration"),
         longest.step,

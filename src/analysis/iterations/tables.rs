@@ -45,7 +45,8 @@ table! {
              it is partial)";
         is_counted: bool, "", "in the averages of iteration_phases";
         is_slow: Option<bool>, "",
-            "window longer than usual for its phase and batch; null with fewer than three of them";
+            "longer than usual for its phase and batch, with the work between it and the next one; null with \
+             fewer than three of them";
         ts_ns: i64, "ns",
             "start of its window: first start of what it launched, end of the previous window or of the lead";
         dur_ns: i64, "ns", "length of its window, up to the last end of what it launched";
@@ -70,6 +71,7 @@ table! {
         graph_idle_inside_ns: i64, "ns",
             "between first start and last end of one launch's activities, time in which none of them runs; \
              summed over launches";
+        bare_communication_ns: i64, "ns", "communication that no compute hides, in the period";
         gap_ns: Option<i64>, "ns", "from the end of the window to the start of the next; null: the last";
         post_count: u64, "", "activities launched after the range and before the next";
         post_work_ns: i64, "ns", "their union, wherever it is";
@@ -91,12 +93,14 @@ table! {
             "inside Python frames that wait: wait, acquire, poll, get of a queue";
         host_after_other_ns: i64, "ns", "inside annotations, or nothing recorded";
         host_exposed_ns: i64, "ns",
-            "part of host_after in which the device idles, not counting what is between activities of one \
-             graph launch: the scheduler's bubble";
+            "the scheduler's bubble: part of host_after behind the window in which the device idles, not \
+             counting what is between activities of one graph launch; gap_idle, where all of the next one \
+             was submitted before this one ended";
         host_cycle_ns: i64, "ns",
             "host_dur + host_after without calls that synchronize, frames that wait, and calls that waited \
              for work from before the recording";
-        is_host_bound: bool, "", "host_cycle exceeds 95 % of the period";
+        is_host_bound: bool, "",
+            "host_cycle exceeds 95 % of the period, and the next one was not submitted before this one ended";
         ms_per_token: Option<f64>, "ms",
             "decode: the period, which every request waits for its next token; null if the number of \
              generated tokens is not known";
@@ -133,6 +137,7 @@ table! {
         window_ns: i64, "ns", "sum of the windows";
         window_busy_ns: i64, "ns", "sum of the busy time in them";
         window_busy_pct: Option<f64>, "%", "busy share of the windows";
+        bare_communication_ns: i64, "ns", "sum of the communication in their periods that no compute hides";
         gap_idle_ns: i64, "ns", "sum of the idle time in gaps after them";
         host_exposed_ns: i64, "ns", "sum of the scheduler's bubbles after them";
         gpu_sum_ns: i64, "ns", "summed duration of what they launched";

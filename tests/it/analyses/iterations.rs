@@ -292,3 +292,35 @@ fn a_front_end_is_no_rank_of_the_set() {
     let a = answer(&[front], &options());
     assert_eq!((a.outcome.ranks().len(), a.rows("findings").len(), a.rows("iterations").len()), (1, 0, 0));
 }
+
+/// A host that is iterations ahead of its device: its graphs wait in a queue.
+///
+/// ```text
+///   host       [0 g g )[1 g g )............[2 g g )
+///   stream 7      [a====).[b====)...[a====).[b====)...[a====).[b====)
+/// ```
+fn host_ahead(graphs: i64) -> TraceBuilder {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
+    let mut main = t.thread(1);
+    let mut device = us(100);
+    for k in 0..6 {
+        let start = if k < 3 { us(60) * k } else { us(1_000) * (k - 2) };
+        main.annotation("execute_context_0(0)_generation_4(4)", start..start + us(50));
+        for g in 0..graphs {
+            let call = start + us(5 + 8 * g);
+            main.graph_launch(call..call + us(4)).kernel("a", 7, device..device + us(900 / graphs));
+            device += us(900 / graphs) + if g + 1 < graphs { us(30) } else { us(10) };
+        }
+    }
+    t
+}
+
+#[test]
+fn idle_time_between_graphs_of_an_iteration_is_no_bubble_where_the_host_is_ahead() {
+    for graphs in [1, 3] {
+        let a = run(&host_ahead(graphs));
+        assert_eq!(column(&a, "gap_idle_ns"), [[Some(10); 5].as_slice(), &[None]].concat());
+        assert_eq!(column(&a, "host_exposed_ns")[..5], [Some(10); 5]);
+        assert!(a.rows("iterations").iter().all(|r| r.flag("is_host_bound") == Some(false)));
+    }
+}
