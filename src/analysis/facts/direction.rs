@@ -4,7 +4,8 @@
 //! ```text
 //!   optimizer   inside an annotation `Optimizer.step#...` of its thread
 //!   recompute   inside `evaluate_function: CheckpointFunctionBackward`, outside the nodes that it runs in turn;
-//!               or inside a Python frame of `torch/utils/checkpoint.py` during backward
+//!               or during backward inside a Python frame of `torch/utils/checkpoint.py`, or an annotation
+//!               that is named after recomputation
 //!   backward    inside `autograd::engine::evaluate_function`, or it or an operator around it has the number of a
 //!               forward thread, or a name ending in `Backward` and digits
 //!   forward     everything else
@@ -70,8 +71,8 @@ fn says(name: &str) -> NameSays {
     let is_backward = || name.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("Backward");
     match is_node {
         true if name.contains("CheckpointFunctionBackward") => NameSays::Checkpoint,
-        // The function that the node calls.
-        false if name == "CheckpointFunctionBackward" => NameSays::Checkpoint,
+        // The function that the node calls; some libraries have their own, with a name that begins otherwise.
+        false if name.ends_with("CheckpointFunctionBackward") => NameSays::Checkpoint,
         true => NameSays::Backward,
         false if is_backward() => NameSays::Backward,
         false => NameSays::Nothing,
@@ -122,16 +123,23 @@ impl Directions {
     }
 }
 
-/// Operators inside Python frames of activation checkpointing.
+/// Operators inside Python frames of activation checkpointing, and inside ranges that are named so.
 fn in_checkpoints(trace: &RankTrace) -> HashSet<u32> {
-    const FILE: &str = "torch/utils/checkpoint.py";
     let c = &trace.columns;
-    let is_frame = c.strings.each(|text| text.contains(FILE));
-    if !is_frame.holds_any() {
+    let is_frame = c.strings.each(|text| text.contains("torch/utils/checkpoint.py"));
+    let is_range = c.strings.each(|text| text.contains("recompute") || text.contains("Recompute"));
+    let kinds = [(Class::Python, &is_frame), (Class::Annotation, &is_range)];
+    if kinds.iter().all(|(_, named)| !named.holds_any()) {
         return HashSet::new();
     }
     let ops: Vec<u32> = (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp).collect();
-    let frames = around(trace, &ops, Class::Python);
-    let is_inside = |frame: &u32| trace.stacks.outward(*frame).any(|f| is_frame.holds(c.name(f as usize)));
-    ops.into_iter().zip(frames).filter(|(_, f)| f.as_ref().is_some_and(is_inside)).map(|(op, _)| op).collect()
+    let mut out = HashSet::new();
+    for (class, named) in kinds.into_iter().filter(|(_, named)| named.holds_any()) {
+        let is_inside = |at: &u32| trace.stacks.outward(*at).any(|f| named.holds(c.name(f as usize)));
+        let around = around(trace, &ops, class);
+        out.extend(
+            ops.iter().zip(around).filter(|(_, f)| f.as_ref().is_some_and(is_inside)).map(|(op, _)| *op),
+        );
+    }
+    out
 }

@@ -1,13 +1,15 @@
-//! Model FLOPs utilization: the share of the devices' peak rate that products, convolutions and attention
-//! reach over whole steps, idle time included.
+//! Model and hardware FLOPs utilization: the share of the devices' peak rate that products, convolutions and
+//! attention reach over whole steps, idle time included.
 //!
 //! ```text
-//!   mfu       sum over these operators of flops / peak of their type, over the length of the window
+//!   hfu       sum over these operators of flops / peak of their type, over the length of the window
+//!   mfu       the same without what is computed a second time for the backward pass
 //!   coverage  |U(own GPU work of the operators whose FLOPs are known)|
 //!               / |U(kernels of the categories gemm, attention, convolution, moe)|, at most 100 %
 //! ```
 
 use crate::api::{Align, Options, Partial, View, rows};
+use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::RankMachine;
@@ -53,7 +55,11 @@ table! {
         coverage_pct: Option<f64>, "%", "matrix_busy_ns of matrix_category_ns, at most 100";
         tflops_per_s: Option<f64>, "TFLOP/s", "matrix_flops over matrix_busy_ns";
         mfu_pct: Option<f64>, "%",
-            "model FLOPs utilization over the window; null without a known peak or without known FLOPs";
+            "model FLOPs utilization over the window, without recomputation; null without a known peak or \
+             without known FLOPs";
+        hfu_pct: Option<f64>, "%", "hardware FLOPs utilization: the same with recomputation";
+        recompute_flops: u64, "FLOP",
+            "of matrix_flops, computed a second time for the backward pass (activation checkpointing)";
         is_lower_bound: bool, "", "coverage_pct is below 90";
         other_flops: u64, "FLOP", "FLOPs of all other operators with a known model";
     }
@@ -100,12 +106,20 @@ fn push(
             (false, _) => drop(others.insert(call)),
         }
     }
-    let mut load = Load::default();
+    let directions = Directions::of(trace);
+    let is_again = |call: &OperatorCall| match call {
+        OperatorCall::Row(row) => directions.at(*row) == Direction::Recompute,
+        OperatorCall::Captured(..) => false,
+    };
+    let [mut load, mut again] = [Load::default(), Load::default()];
     let mut by_number: BTreeMap<(Number, Option<Units>), (u64, Option<f64>)> = BTreeMap::new();
     for &call in &operators {
         let Some((work, flops)) = works.of_call(call).and_then(|w| Some((w, w.flops?))) else { continue };
         let peaks = machine.peaks(call, work);
         load.add(flops, work.bytes, peaks);
+        if is_again(&call) {
+            again.add(flops, work.bytes, peaks);
+        }
         if let Some(number) = work.number {
             let of = by_number.entry((number, machine.units(call, work))).or_insert((0, peaks.flops_per_s));
             of.0 = of.0.saturating_add(flops);
@@ -115,6 +129,7 @@ fn push(
     let (busy, all) = (Union::new(known).len(), Union::new(matrix).len());
     let coverage_pct = percent(busy, all).map(|pct| pct.min(100.0));
     let seconds = window.len() as f64 / 1e9;
+    let share = |at_peak_s: Option<f64>| at_peak_s.filter(|_| seconds > 0.0).map(|s| 100.0 * s / seconds);
     let peaks = machine.device(device.device);
     table.push(MfuRow {
         rank: trace.rank,
@@ -139,7 +154,9 @@ fn push(
         matrix_category_ns: all,
         coverage_pct,
         tflops_per_s: load.rates(busy).tflops_per_s,
-        mfu_pct: load.at_peak_s().filter(|_| seconds > 0.0).map(|s| 100.0 * s / seconds),
+        mfu_pct: share(load.at_peak_s().map(|all| all - again.at_peak_s().unwrap_or(0.0))),
+        hfu_pct: share(load.at_peak_s()),
+        recompute_flops: again.flops().unwrap_or(0),
         is_lower_bound: coverage_pct.is_some_and(|pct| pct < COVERED_PCT),
         other_flops: others
             .iter()
@@ -173,18 +190,39 @@ fn of_job(partials: &[Partial]) -> Vec<MfuRow<'_>> {
     all.into_iter().filter(|r| r.scope == scope.name()).collect()
 }
 
-/// The utilization of all devices over these rows, percent. One unknown peak makes the sum unknown; a window
-/// without work is one of 0 %.
-fn utilization(rows: &[MfuRow]) -> Option<f64> {
+/// A utilization (`pct`) of all devices over these rows, percent. One unknown peak makes the sum unknown; a
+/// window without work is one of 0 %.
+fn utilization(rows: &[MfuRow], pct: fn(&MfuRow) -> Option<f64>) -> Option<f64> {
     let dur: i64 = rows.iter().map(|r| r.dur_ns).sum();
-    let used = |r: &MfuRow| match (r.mfu_pct, r.matrix_count) {
+    let used = |r: &MfuRow| match (pct(r), r.matrix_count) {
         (Some(pct), _) => Some(pct / 100.0 * r.dur_ns as f64),
         (None, 0) => Some(0.0),
         (None, _) => None,
     };
     let used: f64 = rows.iter().map(used).sum::<Option<f64>>()?;
-    let is_known = rows.iter().any(|r| r.mfu_pct.is_some());
+    let is_known = rows.iter().any(|r| pct(r).is_some());
     (dur > 0 && is_known).then(|| 100.0 * used / dur as f64)
+}
+
+/// Both utilizations, percent.
+fn both(rows: &[MfuRow]) -> [Option<f64>; 2] {
+    [|r: &MfuRow| r.mfu_pct, |r: &MfuRow| r.hfu_pct].map(|pct| utilization(rows, pct))
+}
+
+/// Share of the FLOPs that are computed a second time, percent; `None` if none are.
+fn recomputed_pct(rows: &[MfuRow]) -> Option<f64> {
+    let sum = |flops: fn(&MfuRow) -> u64| rows.iter().map(|r| flops(r) as f64).sum::<f64>();
+    let again = sum(|r| r.recompute_flops);
+    (again > 0.0).then(|| 100.0 * again / sum(|r| r.matrix_flops))
+}
+
+/// Both utilizations as one line, where recomputation tells them apart.
+pub(crate) fn headline(partials: &[Partial]) -> Option<String> {
+    let rows = of_job(partials);
+    let again = recomputed_pct(&rows)?;
+    let [mfu, hfu] = both(&rows).map(|pct| pct.map(|pct| fmt_pct(Some(pct))));
+    let again = fmt_pct(Some(again));
+    Some(format!("MFU {}, HFU {}: {again} of the FLOPs are recomputed for the backward pass", mfu?, hfu?))
 }
 
 /// The printed table: a row for each product and number type; `None` without matrix work.
@@ -221,8 +259,8 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
     }
     let coverage = percent(busy, all).map(|pct| pct.min(100.0));
     let is_covered = coverage.is_none_or(|pct| pct >= COVERED_PCT);
-    let used = utilization(&rows);
-    if used.is_some_and(|pct| pct > 100.0) {
+    let [mfu, hfu] = both(&rows);
+    if hfu.is_some_and(|pct| pct > 100.0) {
         notes.push(
             "more than is possible: the recorded shapes do not fit the kernels, or the device is not this one"
                 .to_string(),
@@ -239,29 +277,34 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
             plural(unknown as usize, "operator")
         ));
     }
-    let mfu = used.map(|pct| {
+    let again = recomputed_pct(&rows);
+    if again.is_some() {
+        let pct = fmt_pct(again);
+        notes.push(format!(
+            "{pct} of the FLOPs are computed a second time (activation checkpointing): in HFU, not in MFU"
+        ));
+    }
+    let told = |used: Option<f64>| {
         let least = if is_covered { "" } else { "at least " };
-        format!("{least}{}", fmt_pct(Some(pct)))
-    });
+        used.map_or("-".to_string(), |pct| format!("{least}{}", fmt_pct(Some(pct))))
+    };
     let tera = |rate: f64| format!("{rate:.1} TFLOP/s");
-    let row = vec![
+    let mut row = vec![
         fmt_count(devices.len() as u64),
         fmt_ns(dur / (devices.len() as i64).max(1)),
         format!("{:.2} TFLOP", flops / 1e12),
         fmt_ns(busy),
         if busy > 0 { tera(flops / busy as f64 / 1e3) } else { "-".to_string() },
-        mfu.unwrap_or_else(|| "-".to_string()),
+        told(mfu),
     ];
+    let mut columns = vec!["devices", "time each", "FLOPs", "GPU time of it", "rate", "MFU"];
+    if again.is_some() {
+        row.push(told(hfu));
+        columns.push("HFU");
+    }
     Some(View {
         title: "Model FLOPs utilization (MFU)".to_string(),
-        columns: vec![
-            ("devices", Align::Right),
-            ("time each", Align::Right),
-            ("FLOPs", Align::Right),
-            ("GPU time of it", Align::Right),
-            ("rate", Align::Right),
-            ("MFU", Align::Right),
-        ],
+        columns: columns.into_iter().map(|name| (name, Align::Right)).collect(),
         rows: vec![row],
         notes,
     })

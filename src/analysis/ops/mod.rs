@@ -200,6 +200,7 @@ impl Analysis for Ops {
                 .flat_map(of)
                 .chain([all.operators, all.modules, all.anomalies])
                 .collect(),
+            headline: mfu::headline(partials),
             raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
             files: options
                 .settings

@@ -575,3 +575,51 @@ fn names_that_emit_nvtx_wrote_are_operators_with_shapes() {
     ];
     assert_eq!(found, expected.map(|(name, dims, ns)| (name.to_string(), dims.to_string(), ns)));
 }
+
+/// Products of a step with an activation checkpoint: one forward, one repeated in `again`, two backward.
+///
+/// ```text
+///   forward   [mm)
+///   backward       [node [again [mm)]] [node [mm)[mm)]
+/// ```
+fn with_checkpoint(again: impl Fn(&mut hta_testkit::Thread)) -> TraceBuilder {
+    let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100 80GB HBM3", 132);
+    let mut main = t.thread(1);
+    again(&mut main);
+    main.op("autograd::engine::evaluate_function: MmBackward0", us(200)..us(300));
+    for (k, start) in [0, 120, 210, 230].into_iter().enumerate() {
+        let dims = serde_json::json!([[4096, 4096], [4096, 4096]]);
+        let types = serde_json::json!(["c10::BFloat16", "c10::BFloat16"]);
+        main.op("aten::mm", us(start)..us(start + 10)).arg("Input Dims", dims).arg("Input type", types);
+        let gemm = us(1_000 * (k as i64 + 1))..us(1_000 * (k as i64 + 1) + 900);
+        main.launch(us(start + 2)..us(start + 4)).kernel("cutlass_gemm", 7, gemm);
+    }
+    t
+}
+
+#[test]
+fn products_that_are_computed_twice_are_in_the_utilization_of_the_hardware_only() {
+    let node = "autograd::engine::evaluate_function: CheckpointFunctionBackward";
+    let shares = |t: &TraceBuilder| {
+        let a = of(t, &options());
+        let row = a.rows_where("mfu", |r| r.text("scope") == "span").remove(0);
+        let (mfu, hfu) = (row.float("mfu_pct").expect("a peak"), row.float("hfu_pct").expect("a peak"));
+        (row.int("matrix_flops") / row.int("recompute_flops").max(1), (mfu / hfu * 1e3).round() / 1e3)
+    };
+    // The node of a checkpoint, a range that says so, and neither.
+    assert_eq!(
+        shares(&with_checkpoint(|main| {
+            main.op(node, us(100)..us(150));
+        })),
+        (4, 0.75)
+    );
+    let marked = with_checkpoint(|main| {
+        main.op("autograd::engine::evaluate_function: MulBackward0", us(100)..us(150));
+        main.annotation("recompute_activations", us(110)..us(140));
+    });
+    assert_eq!(shares(&marked), (4, 0.75));
+    let plain = with_checkpoint(|main| {
+        main.op("layer", us(100)..us(150));
+    });
+    assert_eq!(shares(&plain).1, 1.0);
+}

@@ -28,7 +28,7 @@ columns! {
     Utilization of Mfu {
         rank, device, scope, device_name: Option<Text>, number: Option<Text>, peak_tflops_per_s: Option<f64>,
         peak_tb_per_s: Option<f64>, dur_ns, matrix_flops: u64, matrix_busy_ns: i64, mfu_pct: Option<f64>,
-        coverage_pct: Option<f64>,
+        hfu_pct: Option<f64>, coverage_pct: Option<f64>,
     }
 }
 
@@ -107,6 +107,7 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
         flops: f64,
         busy: i64,
         used: f64,
+        used_with_again: f64,
         covered: f64,
     }
     let mut all: BTreeMap<(bool, u32, Option<i64>), RooflineDevice> = BTreeMap::new();
@@ -122,6 +123,7 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
         device.flops += r.matrix_flops as f64;
         device.busy += r.matrix_busy_ns;
         device.used += r.mfu_pct.unwrap_or(f64::NAN) / 100.0 * r.dur_ns as f64;
+        device.used_with_again += r.hfu_pct.unwrap_or(f64::NAN) / 100.0 * r.dur_ns as f64;
         device.covered += r.coverage_pct.unwrap_or(f64::NAN) / 100.0 * r.dur_ns as f64;
     })?;
     let has_steps = all.keys().any(|(is_step, ..)| *is_step);
@@ -146,6 +148,7 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
                 "rate while products, convolutions and attention run",
             ),
             ("mfu", "MFU", CellType::Ratio, "model FLOPs utilization over the steps, idle time included"),
+            ("hfu", "HFU", CellType::Ratio, "the same with what is recomputed for the backward pass"),
             (
                 "coverage",
                 "coverage",
@@ -165,6 +168,7 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
             d.peaks[1].into(),
             (d.flops / d.busy as f64 / 1e3).into(),
             (d.used / dur).into(),
+            (d.used_with_again / dur).into(),
             (d.covered / dur).into(),
         ]);
     }
