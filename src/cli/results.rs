@@ -104,7 +104,10 @@ impl ResultsArgs {
         match text::verdict(outcome) {
             _ if is_listing && !self.full => rest,
             Some(told) if self.brief => text::brief(told),
-            _ => text::report(outcome, width(), extent, &folder) + &rest,
+            told => {
+                let brief = if told.is_none() && self.brief { text::brief_facts(outcome) } else { None };
+                brief.unwrap_or_else(|| text::report(outcome, width(), extent, &folder) + &rest)
+            }
         }
     }
 

@@ -111,6 +111,43 @@ fn a_failed_request_is_told_first_with_what_was_free() {
 }
 
 #[test]
+fn what_is_freed_and_waits_for_a_stream_is_told_with_the_request_that_fails() {
+    let alloc =
+        |at_mib: i64, mib: i64, line: i64| entry("alloc", BASE + at_mib * MIB, mib * MIB, -1, at(line));
+    let free = |action: &str, at_mib: i64, mib: i64| entry(action, BASE + at_mib * MIB, mib * MIB, -1, at(4));
+    let all = vec![
+        segment_entry("segment_alloc", BASE, 20 * MIB, at(1)),
+        alloc(0, 12, 2),
+        alloc(12, 4, 3),
+        free("free_requested", 12, 4),
+        // Freed for good, and freed after the failure.
+        alloc(16, 2, 5),
+        free("free_requested", 16, 2),
+        free("free_completed", 16, 2),
+        segment_entry("oom", 5 * MIB, 4 * MIB, at(6)),
+        free("free_requested", 0, 12),
+    ];
+    let blocks = [
+        (12 * MIB, 12 * MIB, "active_pending_free"),
+        (4 * MIB, 4 * MIB, "active_pending_free"),
+        (4 * MIB, 0, "inactive"),
+    ];
+    let first = |history: Vec<Py>| {
+        let [s, _] = both(&snapshot(vec![segment(0, BASE, 0, (0, 0), &blocks)], vec![history]));
+        let sites = Sites::new(&s);
+        let (devices, _) = replayed(&s, Until::Completed);
+        sentences(&devices[0], &sites).into_iter().next().expect("a finding")
+    };
+    let told = first(all.clone());
+    let words =
+        "train.py:6: 4.19 MB (25.0 %) of train.py:3 are freed and wait for a stream (record_stream); ";
+    assert!(told.contains(words), "{told}");
+    let mut without = all;
+    without.remove(3);
+    assert!(!first(without).contains("wait for a stream"));
+}
+
+#[test]
 fn a_flush_is_a_retry_unless_its_frames_say_otherwise() {
     let empty =
         || vec![frame("torch/cuda/memory.py", 200, "empty_cache"), frame("/home/me/train.py", 9, "step")];

@@ -4,7 +4,7 @@
 use super::content::{ContentKey, parts};
 use super::end_state::EndState;
 use super::events::{AllocatorEvent, EventKind, events};
-use super::history::HeldOrigin;
+use super::history::{HeldAllocation, HeldOrigin};
 use super::rows::DeviceRows;
 use super::summary::{Nearness, name};
 use super::tables::{
@@ -13,16 +13,19 @@ use super::tables::{
 use crate::api::{Certainty, Observation, Partial, rows};
 use crate::memory::report::size;
 use crate::memory::tables::MemoryPeaks;
+use hashbrown::HashMap;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::counted;
 use hta_trace::memory_moment::MemoryMoment;
-use hta_trace::snapshot::Overflow;
+use hta_trace::snapshot::{Action, Entry, Overflow};
 use std::collections::BTreeSet;
 
 /// Share of the reserved memory above which split blocks are named, percent.
 const SPLIT_PCT: f64 = 10.0;
 /// The same of memory that `empty_cache()` would give back.
 const RELEASABLE_PCT: f64 = 20.0;
+/// Share of the requested memory above which freed blocks that wait for a stream are named, percent.
+const WAITING_PCT: f64 = 5.0;
 /// Share of the active memory above which rounding is named, percent.
 const ROUNDING_PCT: f64 = 5.0;
 /// Difference to the median of the ranks' peaks from which a rank is named, percent.
@@ -107,23 +110,62 @@ fn failed_requests(rows: &DeviceRows, all: &[AllocatorEvent]) -> Vec<String> {
     of_kind(all, EventKind::Oom).take(NAMED).map(|e: &AllocatorEvent| {
         let free = e.device_free.map_or(String::new(), |f| format!(", {} were free on the device", size(f)));
         let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
-        let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
-            let largest = parts(rows.device, rows.sites, held, ContentKey::Line).into_iter().next()?;
+        let held = rows.held(MemoryMoment::Entry(e.seq)).map_or_else(Vec::new, |(_, held)| held);
+        let waiting = waiting(rows, &held, e, level);
+        let holder = parts(rows.device, rows.sites, held, ContentKey::Line).into_iter().next().map(|largest| {
             let bytes = size(largest.bytes);
-            Some(format!("; most was held by {}, {bytes} (see --at entry:{})", largest.key, e.seq))
+            format!("; most was held by {}, {bytes} (see --at entry:{})", largest.key, e.seq)
         });
         format!(
-            "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the \
-             reserved were unused, in pieces or by rounding{}",
+            "a request of {} failed (entry {}) at {}: {}{} were requested before, {} reserved{free}; {} of \
+             the reserved were unused, in pieces or by rounding{}",
             size(e.bytes),
             fmt_count(u64::from(e.seq)),
             rows.sites.site(e.stack),
+            waiting.unwrap_or_default(),
             size(level),
             size(e.reserved),
             size(e.reserved - level),
             holder.unwrap_or_default()
         )
     }).collect()
+}
+
+/// Of what was held when a request failed, what was freed already, but waits for a stream: enough for the
+/// request, or a large share of all.
+fn waiting(
+    rows: &DeviceRows,
+    held: &[HeldAllocation],
+    failed: &AllocatorEvent,
+    level: i64,
+) -> Option<String> {
+    let entries: Vec<&Entry> = rows.device.snapshot.entries(rows.device.history?).collect();
+    let mut freed: HashMap<u64, u32> = HashMap::new();
+    for (seq, entry) in (0..failed.seq).zip(&entries) {
+        match entry.action {
+            Action::FreeRequested => drop(freed.insert(entry.addr, seq)),
+            Action::FreeCompleted | Action::Alloc => drop(freed.remove(&entry.addr)),
+            _ => {}
+        }
+    }
+    let address = |seq: u32| entries.get(seq as usize).map(|entry| entry.addr);
+    let is_waiting = |h: &&HeldAllocation| match h.origin {
+        HeldOrigin::Entry(seq) | HeldOrigin::BeforeFreed(seq) => {
+            address(seq).is_some_and(|addr| freed.contains_key(&addr))
+        }
+        HeldOrigin::BeforeAlive => false,
+    };
+    let waiting: Vec<HeldAllocation> = held.iter().filter(is_waiting).copied().collect();
+    let bytes: i64 = waiting.iter().map(|h| h.bytes).sum();
+    let pct =
+        percent(bytes, level).filter(|pct| bytes > 0 && (*pct > WAITING_PCT || bytes >= failed.bytes))?;
+    let largest = parts(rows.device, rows.sites, waiting, ContentKey::Line).into_iter().next()?;
+    let of = if largest.bytes * 2 > bytes { format!(" of {}", largest.key) } else { String::new() };
+    Some(format!(
+        "{} ({}){of} are freed and wait for a stream (record_stream); ",
+        size(bytes),
+        fmt_pct(Some(pct))
+    ))
 }
 
 fn leaks(rows: &DeviceRows) -> Vec<String> {

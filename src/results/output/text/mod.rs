@@ -99,6 +99,15 @@ pub fn brief(told: &JobVerdict) -> String {
     format!("{}\n{}\n", visible::line(first), visible::line(second))
 }
 
+/// Two sentences of a run without a diagnosis, such as one of memory dumps: what stands out most, or else what
+/// the views are about. `None` if there is less.
+pub fn brief_facts(outcome: &Outcome) -> Option<String> {
+    let outputs = || outcome.outputs.iter().map(|(_, output)| output);
+    let told = outputs().flat_map(|o| o.observations.iter().map(|o| &o.sentence));
+    let mut lines = told.chain(outputs().flat_map(|o| o.views.iter().map(|v| &v.title)));
+    Some(format!("{}\n{}\n", visible::line(lines.next()?), visible::line(lines.next()?)))
+}
+
 /// The verdict, then each cause with what fixing it saves, its number and place, and what to do.
 fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&str>) {
     let _ = writeln!(out);
