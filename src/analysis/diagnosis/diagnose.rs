@@ -104,6 +104,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.certainty = CauseCertainty::AtMost;
         }
     }
+    let late = causes.iter().filter(|c| c.kind.is_late()).map(Cause::rank_weight).fold(0.0, f64::max);
     causes.sort_by_key(|c: &Cause| {
         // A job whose requests for memory fail has no greater trouble.
         let first = match c.kind {
@@ -111,8 +112,9 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             CauseKind::InputIncomplete => 1,
             _ => 2,
         };
-        // Of an engine, the gap and its owner first.
-        let serving = if c.kind.is_at(LostPlace::Iteration) { c.kind as usize } else { usize::MAX };
+        // Of an engine, the gap and its owner first, unless one rank alone costs more.
+        let is_of_engine = c.kind.is_at(LostPlace::Iteration) && c.rank_weight() >= late;
+        let serving = if is_of_engine { c.kind as usize } else { usize::MAX };
         (
             first,
             serving,

@@ -14,8 +14,8 @@
 //! 3. *Together*: equally late ranks hide each other. A set of at most half of the members, all with an
 //!    excess above the threshold, is judged by what repairing all of them saves, with the same test for sets.
 //! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any
-//!    other rank in any step, and [`DEVIATIONS`] robust standard deviations of the usual differences between
-//!    ranks.
+//!    other rank in any step, or, of a few steps of several ranks, of all others, and [`DEVIATIONS`] robust
+//!    standard deviations of the usual differences between ranks.
 //! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`]
 //!    deviations.
 //! 6. With several steps, the stragglers found are removed and the others are judged again, as long as

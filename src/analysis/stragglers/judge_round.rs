@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A single step stands out if its gain is at least this many times the largest of any other rank,
 const STANDS_OUT: i64 = 3;
+/// Of so many steps one may have such a gain on a rank of its own.
+const FEW_OF: usize = 10;
 
 /// and at least this many standard deviations, estimated from the median absolute deviation.
 pub const DEVIATIONS: f64 = 5.0;
@@ -203,18 +205,37 @@ impl<'a> JudgeRound<'a> {
         Some((DEVIATIONS * SIGMA_OF_MAD * median(&mut apart)? as f64).ceil() as Ns)
     }
 
+    /// The few largest own gains, if they stand out from all that follow: pauses of several ranks in several
+    /// steps.
+    fn few_largest(&self, deviation: Ns) -> BTreeSet<(u32, usize)> {
+        let of_part =
+            |p: &u32| self.of(*p).iter().enumerate().map(|(s, m)| (m.gain, *p, s)).collect::<Vec<_>>();
+        let mut cells: Vec<(Ns, u32, usize)> = self.parts.iter().flat_map(of_part).collect();
+        let most = self.steps.len() / FEW_OF;
+        if most < cells.len() {
+            cells.select_nth_unstable_by_key(most, |cell| std::cmp::Reverse(*cell));
+            cells.truncate(most + 1);
+        }
+        cells.sort_unstable_by_key(|cell| std::cmp::Reverse(*cell));
+        let gain = |k: usize| cells.get(k).map_or(0, |cell| cell.0);
+        let stand_out = |k: &usize| gain(k - 1) >= deviation && gain(k - 1) >= STANDS_OUT * gain(*k);
+        let count = (1..=most).rev().find(stand_out).unwrap_or(0);
+        cells.into_iter().take(count).map(|(_, part, step)| (part, step)).collect()
+    }
+
     /// Finds ranks whose steps stand out from all other ranks and steps.
     fn single_steps(&self) -> Vec<Straggler> {
         let Some(deviation) = self.deviation() else { return Vec::new() };
         let mut largest: Vec<(Ns, u32)> =
             self.parts.iter().map(|p| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p)).collect();
         largest.sort_unstable_by_key(|l| std::cmp::Reverse(*l));
+        let few = self.few_largest(deviation);
         let mut out = Vec::new();
         for &part in &self.parts {
             let others = largest.iter().find(|(_, p)| *p != part).map_or(0, |(gain, _)| *gain);
             let stands_out = |s: &usize| {
                 let gain = self.of(part)[*s].gain;
-                gain >= STANDS_OUT * others && gain >= deviation
+                gain >= deviation && (gain >= STANDS_OUT * others || few.contains(&(part, *s)))
             };
             let cells: Vec<(u32, usize)> =
                 self.late_steps(part).into_iter().filter(stands_out).map(|s| (part, s)).collect();
