@@ -24,7 +24,7 @@ use hta_trace::activity::Activity;
 use hta_trace::device::DeviceWork;
 use hta_trace::flops::Number;
 use hta_trace::flops::peaks::Units;
-use hta_trace::flops::roofline::Load;
+use hta_trace::flops::roofline::{CallPeaks, Load};
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
@@ -107,19 +107,12 @@ fn push(
         }
     }
     let directions = Directions::of(trace);
-    let is_again = |call: &OperatorCall| match call {
-        OperatorCall::Row(row) => directions.at(*row) == Direction::Recompute,
-        OperatorCall::Captured(..) => false,
-    };
-    let [mut load, mut again] = [Load::default(), Load::default()];
+    let mut loads = MatrixLoads::default();
     let mut by_number: BTreeMap<(Number, Option<Units>), (u64, Option<f64>)> = BTreeMap::new();
     for &call in &operators {
         let Some((work, flops)) = works.of_call(call).and_then(|w| Some((w, w.flops?))) else { continue };
         let peaks = machine.peaks(call, work);
-        load.add(flops, work.bytes, peaks);
-        if is_again(&call) {
-            again.add(flops, work.bytes, peaks);
-        }
+        loads.add(trace, &directions, call, (flops, work.bytes, peaks));
         if let Some(number) = work.number {
             let of = by_number.entry((number, machine.units(call, work))).or_insert((0, peaks.flops_per_s));
             of.0 = of.0.saturating_add(flops);
@@ -149,20 +142,63 @@ fn push(
         is_peak_approximate: peaks.is_some_and(|p| p.approximate),
         matrix_count: operators.len() as u64,
         matrix_unknown_count: unknown.len() as u64,
-        matrix_flops: load.flops().unwrap_or(0),
+        matrix_flops: loads.all.flops().unwrap_or(0),
         matrix_busy_ns: busy,
         matrix_category_ns: all,
         coverage_pct,
-        tflops_per_s: load.rates(busy).tflops_per_s,
-        mfu_pct: share(load.at_peak_s().map(|all| all - again.at_peak_s().unwrap_or(0.0))),
-        hfu_pct: share(load.at_peak_s()),
-        recompute_flops: again.flops().unwrap_or(0),
+        tflops_per_s: loads.all.rates(busy).tflops_per_s,
+        mfu_pct: share(loads.at_peak_once_s()),
+        hfu_pct: share(loads.all.at_peak_s()),
+        recompute_flops: (loads.again.flops().unwrap_or(0) as f64 * loads.repeated()).round() as u64,
         is_lower_bound: coverage_pct.is_some_and(|pct| pct < COVERED_PCT),
         other_flops: others
             .iter()
             .filter_map(|call| works.of_call(*call)?.flops)
             .fold(0, u64::saturating_add),
     });
+}
+
+/// The work of products, convolutions and attention.
+#[derive(Default)]
+struct MatrixLoads {
+    all: Load,
+    /// Below the backward node of a checkpoint, or in a range of recomputation.
+    again: Load,
+    /// In the forward pass of a checkpoint.
+    once: Load,
+}
+
+impl MatrixLoads {
+    fn add(
+        &mut self,
+        trace: &RankTrace,
+        directions: &Directions,
+        call: OperatorCall,
+        (flops, bytes, peaks): (u64, Option<u64>, CallPeaks),
+    ) {
+        self.all.add(flops, bytes, peaks);
+        let OperatorCall::Row(row) = call else { return };
+        let is_checkpoint = |around: u32| trace.name(around).ends_with("CheckpointFunction");
+        if directions.at(row) == Direction::Recompute {
+            self.again.add(flops, bytes, peaks);
+        } else if trace.stacks.outward(row).any(is_checkpoint) {
+            self.once.add(flops, bytes, peaks);
+        }
+    }
+
+    /// The part of `again` that repeats something. Where the nodes that a checkpoint runs in turn are not
+    /// recorded, its backward pass is among it: no more is repeated than was done in the forward pass.
+    fn repeated(&self) -> f64 {
+        match (self.again.flops(), self.once.flops()) {
+            (Some(again), Some(once)) if once < again => once as f64 / again as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// Time that the FLOPs take at the peak without those that are repeated, s.
+    fn at_peak_once_s(&self) -> Option<f64> {
+        Some(self.all.at_peak_s()? - self.again.at_peak_s().unwrap_or(0.0) * self.repeated())
+    }
 }
 
 table! {
@@ -203,6 +239,10 @@ fn utilization(rows: &[MfuRow], pct: fn(&MfuRow) -> Option<f64>) -> Option<f64> 
     let is_known = rows.iter().any(|r| pct(r).is_some());
     (dur > 0 && is_known).then(|| 100.0 * used / dur as f64)
 }
+
+/// Behind a share of the FLOPs.
+const RECOMPUTED: &str =
+    "of the FLOPs are computed a second time (activation checkpointing): in HFU, not in MFU";
 
 /// Both utilizations, percent.
 fn both(rows: &[MfuRow]) -> [Option<f64>; 2] {
@@ -277,13 +317,8 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
             plural(unknown as usize, "operator")
         ));
     }
-    let again = recomputed_pct(&rows);
-    if again.is_some() {
-        let pct = fmt_pct(again);
-        notes.push(format!(
-            "{pct} of the FLOPs are computed a second time (activation checkpointing): in HFU, not in MFU"
-        ));
-    }
+    let again = recomputed_pct(&rows).map(|pct| fmt_pct(Some(pct)));
+    notes.extend(again.iter().map(|pct| format!("{pct} {RECOMPUTED}")));
     let told = |used: Option<f64>| {
         let least = if is_covered { "" } else { "at least " };
         used.map_or("-".to_string(), |pct| format!("{least}{}", fmt_pct(Some(pct))))
