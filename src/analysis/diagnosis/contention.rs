@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 use hta_base::order_statistics::median;
 use hta_base::table;
 use hta_base::table::schema::Text;
-use hta_base::units::{Ns, Span};
+use hta_base::units::{Ns, Span, fmt_ns};
 use hta_trace::args::Arg;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
@@ -49,9 +49,11 @@ const SLOW_PCT: usize = 80;
 /// how far the others may be from their median, in tenths,
 const USUAL_TENTHS: Ns = 12;
 /// in how many of them, percent,
-const USUAL_PCT: usize = 90;
+const USUAL_PCT: usize = 80;
 /// and how many launches of each kind show it.
 const FEWEST: usize = 3;
+/// What they take longer is at least this part of what a cause saves.
+const LARGE_PART: Ns = 3;
 
 /// LaunchesBeside of one name and shape.
 #[derive(Default)]
@@ -206,19 +208,24 @@ pub(crate) fn add(partials: &[Partial], causes: &mut [Cause]) {
         // The others wait for the slowest rank.
         let of_rank = |c: &Contention| c.by_rank.values().max().copied().unwrap_or(0);
         let most = found.into_iter().max_by_key(|(_, c)| of_rank(c));
-        if let Some((beside, most)) = most.filter(|(_, c)| of_rank(c) * 2 >= cause.gain && of_rank(c) > 0) {
-            tell(cause, beside, &most);
+        if let Some((beside, most)) =
+            most.filter(|(_, c)| of_rank(c) * LARGE_PART >= cause.gain && of_rank(c) > 0)
+        {
+            let excess = of_rank(&most);
+            tell(cause, beside, (&most, excess));
         }
     }
 }
 
-fn tell(cause: &mut Cause, beside: &str, found: &Contention) {
+fn tell(cause: &mut Cause, beside: &str, (found, excess): (&Contention, Ns)) {
     let largest = found.by_name.iter().max_by_key(|(name, ns)| (**ns, Reverse(**name)));
     let Some((name, _)) = largest else { return };
     let factor = (found.usual + found.excess) as f64 / found.usual.max(1) as f64;
     let most = if found.by_name.len() > 1 { "most " } else { "" };
+    let all =
+        if cause.kind == CauseKind::StepOutlier { format!(": {}", fmt_ns(excess)) } else { String::new() };
     let words = format!(
-        "{} of {} kernels beside {beside} ({most}{}) are slow, {factor:.2} times as long as without",
+        "{} of {} kernels beside {beside} ({most}{}) are slow, {factor:.2} times as long as without{all}",
         found.slow,
         found.count,
         shown(name)

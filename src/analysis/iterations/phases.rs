@@ -24,11 +24,21 @@ pub struct EnginePlace<'a> {
 pub(crate) type KindKey<'a> = (Option<u32>, Option<&'a str>, Option<&'a str>, Option<u64>);
 
 /// Whether an iteration is of a phase and batch.
-pub(crate) fn is_of(key: &KindKey, r: &IterationRow) -> bool {
+fn is_of(key: &KindKey, r: &IterationRow) -> bool {
     let (process, phase, mode, requests) = *key;
     process.is_none_or(|rank| rank == r.rank)
         && (phase, requests) == (r.phase, r.requests)
         && (phase.is_some() || mode == r.mode)
+}
+
+/// The mean bubble of iterations with a next one: what follows the last one is the end of the recording.
+pub(crate) fn mean_bubble(key: &KindKey, of: &[IterationPhaseRow], all: &[IterationRow]) -> Ns {
+    let with_next = || all.iter().filter(|r| is_of(key, r) && r.is_counted && r.gap_ns.is_some());
+    let (sum, count): (Ns, Ns) = match with_next().count() as Ns {
+        0 => (of.iter().map(|r| r.host_exposed_ns).sum(), of.iter().map(|r| r.counted as Ns).sum()),
+        n => (with_next().map(|r| r.host_exposed_ns).sum::<Ns>(), n),
+    };
+    sum / count.max(1)
 }
 
 /// Fewest iterations from which the first one after the profiler started is left out of averages.

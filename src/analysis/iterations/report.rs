@@ -1,7 +1,7 @@
 //! The report on iterations: one row for each phase and batch, all ranks together.
 
 use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::iterations::phases::{KindKey, is_of};
+use crate::iterations::phases::{KindKey, mean_bubble};
 use crate::iterations::tables::{
     IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
 };
@@ -136,12 +136,6 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
     let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
         let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
         let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
-        // What follows the last one is the end of the recording.
-        let bubbles = || all.iter().filter(|r| is_of(key, r) && r.is_counted && r.gap_ns.is_some());
-        let bubble = match bubbles().count() as Ns {
-            0 => sum(|r| r.host_exposed_ns) / counted,
-            n => bubbles().map(|r| r.host_exposed_ns).sum::<Ns>() / n,
-        };
         let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
         let rate = KindRate::of(of);
         let at_most = if rate.is_bound { "<= " } else { "" };
@@ -156,7 +150,7 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
             fmt_ns(usual(of, |r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
             fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
-            fmt_ns(bubble),
+            fmt_ns(mean_bubble(key, of, all)),
         ];
         let exposed = has_bare.then(|| fmt_ns(sum(|r| r.bare_communication_ns) / counted));
         let rate = rate.tokens_per_s.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(r)));
@@ -279,9 +273,12 @@ fn busy(all: &[IterationRow]) -> Observation {
         ("between iterations", sum(|r| r.gap_idle_ns.unwrap_or(0))),
     ];
     let (n, bare) = (plural(all.len(), "iteration"), sum(|r| r.bare_communication_ns));
-    let mut sentence = match percent(bare, period).is_some_and(|p| p > IDLE_PCT) {
-        true => format!("{} of the periods of {n} is communication that no compute hides", pct(bare, period)),
-        false => format!("GPU busy {} of the windows of {n}", pct(sum(|r| r.window_busy_ns), window)),
+    let (busy, share) = (pct(sum(|r| r.window_busy_ns), window), pct(bare, period));
+    let is_bare = percent(bare, period).is_some_and(|p| p > IDLE_PCT);
+    let (mut sentence, device) = if is_bare {
+        (format!("{share} of the periods of {n} is communication that no compute hides"), "the GPU")
+    } else {
+        (format!("GPU busy {busy} of the windows of {n}"), "it")
     };
     let large: Vec<String> = parts
         .iter()
@@ -289,7 +286,7 @@ fn busy(all: &[IterationRow]) -> Observation {
         .map(|(when, ns)| format!("{} of the periods {when}", pct(*ns, period)))
         .collect();
     if !large.is_empty() {
-        sentence.push_str(&format!("; it idles {}", large.join(", ")));
+        sentence.push_str(&format!("; {device} idles {}", large.join(", ")));
     }
     sentence.push('.');
     let idle = sum(|r| r.idle_ns) + parts[2].1;
@@ -345,8 +342,8 @@ fn largest_category(partials: &[Partial], all: &[IterationRow]) -> Option<Observ
 /// Iterations that take longer than others of their phase and batch.
 fn slow(all: &[IterationRow]) -> Option<Observation> {
     let slow: Vec<&IterationRow> = all.iter().filter(|r| r.is_slow == Some(true)).collect();
-    let with_post = |r: &IterationRow| r.dur_ns + r.post_busy_ns.unwrap_or(0);
-    let longest = slow.iter().max_by_key(|r| (with_post(r), Reverse((r.rank, r.step))))?;
+    let work = |r: &IterationRow| (r.dur_ns + r.post_busy_ns.unwrap_or(0), Reverse((r.rank, r.step)));
+    let longest = slow.iter().max_by_key(|r| work(r))?;
     let after = match longest.post_busy_ns {
         Some(ns) if ns * 2 >= longest.dur_ns => format!(" and {} of work before the next one", fmt_ns(ns)),
         _ => String::new(),

@@ -31,7 +31,7 @@ fn told(beside: Beside) -> String {
                 let (launch, len) = (start + 10 + 8 * k, length(rank, k));
                 if k * 2 < KERNELS && beside(rank, step).1 {
                     let call = main.call(Call::Copy, us(launch)..us(launch + 3));
-                    call.memcpy("Memcpy DtoH (Device -> Pinned)", 30, 1 << 25, us(at)..us(at + len));
+                    call.memcpy("DtoH (Device -> Pinned)", 30, 1 << 25, us(at)..us(at + len));
                 }
                 let launch = main.launch(us(launch + 4)..us(launch + 7));
                 launch.kernel("gemm", 7, us(at)..us(at + len)).grid([64, 1, 1]);

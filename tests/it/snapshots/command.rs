@@ -58,6 +58,23 @@ fn a_folder_of_snapshots_is_one_job() {
 }
 
 #[test]
+fn the_brief_answer_of_a_dump_is_two_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "mem_rank0.pickle", 3_000_000);
+    let without_history =
+        snapshot(vec![segment(0, 4096, 0, (0, 0), &[(512, 12, "active_allocated")])], vec![]);
+    let path = folder.path().join("end.pickle");
+    std::fs::write(&path, dumps(&without_history, Writer::Python)).unwrap();
+    for (name, first) in [("mem_rank0.pickle", "the peak is 3.00 MB"), ("end.pickle", "Memory at the end")] {
+        let (input, out) = (folder.path().join(name), folder.path().join("out"));
+        let mut hta = Command::new(env!("CARGO_BIN_EXE_hta"));
+        let run = hta.arg("analyze").arg(input).args(["--brief", "--force", "--out"]).arg(out);
+        let said = text(&run.output().unwrap().stdout);
+        assert!(said.lines().count() == 2 && said.contains(first), "{said}");
+    }
+}
+
+#[test]
 fn moments_keys_and_stacks_can_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), "snapshot.pickle", 5_000);
