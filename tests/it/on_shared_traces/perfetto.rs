@@ -237,7 +237,16 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 12] = [
     ),
     (
         "*",
-        &["peak_flops_pct", "peak_bandwidth_pct", "roofline_pct", "bound", "mfu_pct", "file", "rank_source"],
+        &[
+            "peak_flops_pct",
+            "peak_bandwidth_pct",
+            "roofline_pct",
+            "bound",
+            "mfu_pct",
+            "hfu_pct",
+            "file",
+            "rank_source",
+        ],
     ),
     (
         "*",
@@ -290,7 +299,16 @@ const NOT_IN_CONVERTED: [(&str, &[&str]); 9] = [
     ),
     (
         "*",
-        &["peak_flops_pct", "peak_bandwidth_pct", "roofline_pct", "bound", "mfu_pct", "file", "rank_source"],
+        &[
+            "peak_flops_pct",
+            "peak_bandwidth_pct",
+            "roofline_pct",
+            "bound",
+            "mfu_pct",
+            "hfu_pct",
+            "file",
+            "rank_source",
+        ],
     ),
     ("mfu", &["device_name", "peak_tflops_per_s", "peak_tb_per_s"]),
     ("ranks", &["recorder", "backend", "world_size", "device_name", "time_era", "base_ns", "unpacked_bytes"]),
