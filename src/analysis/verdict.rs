@@ -17,6 +17,9 @@ pub struct ToldCause {
     pub place: String,
     /// What fixing it saves, and its share of the step; empty if it saves no time.
     pub saved: String,
+    /// Whether only a later recording saves it, and not the job itself.
+    #[serde(skip)]
+    pub is_once: bool,
     /// The same as a share of the job's time, percent.
     pub saved_pct: f64,
     /// The number that supports it best.

@@ -61,6 +61,8 @@ pub(crate) struct Cause {
     pub(crate) basis: GainBasis,
     pub(crate) certainty: CauseCertainty,
     pub(crate) p_value: Option<f64>,
+    /// Whether it is in no recording that begins later, so that the job itself gains nothing.
+    pub(crate) is_once: bool,
     /// What it rests on.
     pub(crate) needs: &'static [Capability],
     pub(crate) trust: Trust,

@@ -104,6 +104,7 @@ impl Context<'_> {
             basis: GainBasis::Bound,
             certainty: kind.rule().certainty,
             p_value: None,
+            is_once: false,
             needs: kind.rule().needs,
             trust: Trust::Ok,
             words: CauseWords::default(),

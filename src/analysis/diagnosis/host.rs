@@ -3,6 +3,7 @@
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::host_ranges::{CompilerNames, OwnRanges, QUIET_MIN, compiler_names};
 use crate::diagnosis::host_waits::{
     AfterWait, after_waits, behind_collectives, caller, first_uses, waiting_calls,
 };
@@ -20,16 +21,14 @@ use std::sync::Arc;
 /// between two operators, ns.
 pub(crate) const CODE_MIN: Ns = 200_000;
 
-/// A stretch of code this long is a cause of its own even after a call that waited for the device, ns.
-const CODE_LONG: Ns = 1_000_000;
-
 /// What depends on the time in one thread.
 #[derive(Default)]
 struct HostLane {
     /// From the first event to the end of the last.
     known: Option<Span>,
-    /// Code outside operators.
+    /// Code outside operators, and events that launch nothing for so long that it is theirs.
     code: Union,
+    ranges: OwnRanges,
     /// In order of time; they do not overlap.
     after_waits: Vec<AfterWait>,
     /// Time inside calls that wait for the device.
@@ -116,6 +115,9 @@ pub(crate) struct HostMoment<'u> {
     mark: Option<CallMark>,
     /// Length of the stretch of code outside operators that it is part of, ns.
     code: Ns,
+    /// The event without launches that an operator or call is inside, and (next field) the compiler.
+    quiet: Option<u32>,
+    compiler: Option<u32>,
     /// The call that waited for the device, if the moment is behind one.
     after: Option<&'u AfterWait>,
     /// The innermost event, `u32::MAX` if none is open, and its name.
@@ -127,6 +129,11 @@ impl HostMoment<'_> {
     /// Its name and event.
     pub(crate) fn own(&self) -> (StrId, u32) {
         (self.name, self.row)
+    }
+
+    /// The event that stands for it as code: one without launches, or its own.
+    pub(crate) fn code_row(&self) -> u32 {
+        self.quiet.unwrap_or(self.row)
     }
 }
 
@@ -185,6 +192,7 @@ impl<'a> HostSide<'a> {
             names,
         };
         me.add_lanes(&waits, &behind, after_waits(trace, &waits, busy, &launches));
+        me.add_ranges(&launches);
         let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&first_uses).copied().collect();
         me.waits = waits;
         me.pauses = pauses::find(trace, &me.launching, &excused);
@@ -213,10 +221,28 @@ impl<'a> HostSide<'a> {
         for (lane, spans) in blocked {
             self.lanes.entry(lane).or_default().blocked = Union::new(spans);
         }
+    }
+
+    /// Adds the events of the launching threads that own what happens inside them, and their code.
+    fn add_ranges(&mut self, launches: &BTreeMap<u32, Vec<Span>>) {
+        let trace = self.trace;
+        let names = compiler_names(trace);
         for lane in self.launching.iter().copied() {
-            let code = self.code_of(lane);
-            self.lanes.entry(lane).or_default().code = code;
+            let ranges =
+                self.ranges_of(lane, names.as_ref(), launches.get(&lane).map_or(&[][..], Vec::as_slice));
+            let code = self.code_of(lane, &ranges);
+            let of_lane = self.lanes.entry(lane).or_default();
+            (of_lane.code, of_lane.ranges) = (code, ranges);
         }
+    }
+
+    fn ranges_of(&self, lane: u32, names: Option<&CompilerNames>, launches: &[Span]) -> OwnRanges {
+        let rows =
+            self.trace.host_rows().iter().find(|(of, _)| *of == lane).filter(|_| !self.trace.is_cpu_only());
+        let work = (launches, self.blocked(Some(lane)));
+        rows.map_or_else(OwnRanges::default, |(_, rows)| {
+            OwnRanges::new(self.trace, (&self.names, names), rows, work)
+        })
     }
 
     fn lane(&self, lane: Option<u32>) -> &HostLane {
@@ -233,9 +259,9 @@ impl<'a> HostSide<'a> {
         CauseKind::all_lost().rev().find_map(|(kind, rule)| Some((kind, rule.of_pauses?(self, total)?)))
     }
 
-    /// Time of a thread outside operators and calls.
-    fn code_of(&self, lane: u32) -> Union {
-        let mut spans = Vec::new();
+    /// Time of a thread outside operators and calls, and in events without launches.
+    fn code_of(&self, lane: u32, ranges: &OwnRanges) -> Union {
+        let mut spans: Vec<Span> = ranges.quiet().collect();
         self.names.each_use(self.trace, Some(lane), self.trace.capture, |u| {
             if is_code(&u) {
                 spans.push(u.span);
@@ -262,13 +288,14 @@ impl<'a> HostSide<'a> {
 
     /// Cuts a use where stretches that depend on time begin and end.
     fn divide(&self, walk: &mut LaneWalk, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
-        let code = if is_code(u) { walk.code_at(u.span) } else { 0 };
         let lane = walk.lane;
+        let own = (lane.ranges.quiet_at(u), lane.ranges.compiler_at(u));
+        let code = if is_code(u) || own.0.is_some() { walk.code_at(u.span) } else { 0 };
         let mut at = u.span.start;
         let mut until = |end: Ns, after: Option<&AfterWait>| {
             if at < end {
                 let span = Span::new(at, end);
-                take(span, self.assigned(lane, u, span, (code, after)));
+                take(span, self.assigned(lane, u, span, (code, own, after)));
                 at = end;
             }
         };
@@ -284,7 +311,7 @@ impl<'a> HostSide<'a> {
         lane: &HostLane,
         used: &HostUse,
         span: Span,
-        (code, after): (Ns, Option<&AfterWait>),
+        (code, (quiet, compiler), after): (Ns, (Option<u32>, Option<u32>), Option<&AfterWait>),
     ) -> AssignedHost {
         let row = used.row.unwrap_or(u32::MAX);
         let name = used.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
@@ -295,21 +322,26 @@ impl<'a> HostSide<'a> {
             return AssignedHost { kind: CauseKind::NotExplained, key: StrId::EMPTY, row };
         }
         let mark = self.marks.get(&row).copied();
-        let moment = HostMoment { used, mark, code, after, row, name };
+        let moment = HostMoment { used, mark, code, quiet, compiler, after, row, name };
         let owned = self.owners.owner(self, &moment);
         let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (name, row)));
         AssignedHost { kind, key, row }
     }
 
-    /// Whether the thread runs code that is neither an operator nor a call, for at least `CODE_MIN` at a
-    /// stretch.
+    /// Whether the thread runs code that is neither an operator nor a call, or an event without launches, for
+    /// at least `CODE_MIN` at a stretch.
     pub(crate) fn is_code(&self, m: &HostMoment) -> bool {
         m.code >= CODE_MIN
     }
 
-    /// The same for at least `CODE_LONG`.
+    /// The same for so long that it is a cause of its own even after a call that waited for the device.
     pub(crate) fn is_long_code(&self, m: &HostMoment) -> bool {
-        m.code >= CODE_LONG
+        m.code >= QUIET_MIN
+    }
+
+    /// The compiler that the moment is inside.
+    pub(crate) fn compiler(&self, m: &HostMoment) -> Option<(StrId, u32)> {
+        m.compiler.map(|row| (self.trace.columns.name(row as usize), row))
     }
 
     /// The call and its caller, if the moment is behind one that waited until the device had nothing left to

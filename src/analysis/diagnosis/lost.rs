@@ -48,6 +48,9 @@ table! {
 /// Number of keys of a kind that a window keeps; the rest is summed.
 const KEYS: usize = 8;
 
+/// The detail of that sum, whose key is empty. Time in which no event is open has neither.
+pub(crate) const OTHER_NAMES: &str = "other names";
+
 /// Share of the code outside operators from which a frame stands for it, percent.
 const FRAME_PCT: Ns = 50;
 
@@ -198,6 +201,7 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let inclusive = code_by_event(trace, pieces.iter().filter(|p| is_code(p) && p.row != u32::MAX));
     let is_named = |r: u32| match trace.classes[r as usize] {
         Class::Python => trace.name(r).contains(".py("),
+        Class::HostOp => true,
         Class::Annotation => !trace.steps.steps.iter().any(|s| s.name == trace.columns.name(r as usize)),
         _ => false,
     };
@@ -329,8 +333,9 @@ fn push_window(
         let rest = largest
             .first()
             .filter(|_| rest.count > 0)
-            .map(|((kind, ..), _)| ((*kind, StrId::EMPTY, StrId::EMPTY), rest));
-        for ((kind, name, detail), sum) in largest.iter().copied().chain(rest) {
+            .map(|((kind, ..), _)| ((*kind, StrId::EMPTY, StrId::EMPTY), rest, OTHER_NAMES));
+        let largest = largest.iter().map(|(key, sum)| (*key, *sum, trace.text(key.2)));
+        for ((kind, name, _), sum, detail) in largest.chain(rest) {
             table.push(LostTimeRow {
                 rank: trace.rank,
                 device: work.device,
@@ -340,7 +345,7 @@ fn push_window(
                 part,
                 cause: kind.name(),
                 key: trace.text(name),
-                detail: trace.text(detail),
+                detail,
                 place: &place_of(trace, kind, [around, name], &sum),
                 time_ns: sum.time,
                 count: sum.count,

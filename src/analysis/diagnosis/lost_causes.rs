@@ -8,6 +8,7 @@ use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
+use crate::diagnosis::lost::OTHER_NAMES;
 use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
 use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
@@ -82,6 +83,10 @@ impl Context<'_> {
         names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), *name));
         let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
         let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
+        let is_unrecorded =
+            |(name, detail): &(String, String)| name.is_empty() && detail.as_str() != OTHER_NAMES;
+        let unrecorded: Ns =
+            names.iter().filter(|(name, _)| is_unrecorded(name)).map(|(_, (ns, _))| *ns).sum();
         let named = names.into_iter().filter(|((name, _), _)| !name.is_empty());
         let top = named.take(3).map(|((name, detail), (ns, count))| NamedTime {
             name,
@@ -101,6 +106,9 @@ impl Context<'_> {
             step: self.account.step_time(),
             gain_pct: percent(cause.gain, self.account.time),
             top: top.collect(),
+            unrecorded: percent(unrecorded, all).unwrap_or(0.0),
+            large_steps: self.large_steps(cause),
+            step_count: self.account.steps.len(),
             trust: self.trust,
         }
     }
@@ -213,10 +221,28 @@ impl Context<'_> {
         cause.steps = steps.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
         // The mark of steps without a number is for `--steps`.
         let list = cause.steps.join(", ").replace('@', "");
+        // The sentence may name them itself.
         let noun = self.trust.step_noun();
+        if cause.words.what.contains(&format!(" in {noun}")) {
+            return;
+        }
         let plural = if cause.steps.len() == 1 { "" } else { "s" };
         let of = format!("{} of {n}", cause.steps.len());
         cause.words.what.push_str(&format!(", {how_much} in {noun}{plural} {list} ({of})"));
+    }
+
+    /// Steps that own a twentieth of a cause and more: their index, and how they are shown.
+    pub(crate) fn large_steps(&self, cause: &Cause) -> Vec<(usize, String)> {
+        let mut by_step: BTreeMap<usize, Ns> = BTreeMap::new();
+        for ((s, ..), ns) in &cause.owned {
+            *by_step.entry(*s).or_default() += ns;
+        }
+        let all: Ns = by_step.values().sum();
+        let large = by_step.into_iter().filter(|(_, ns)| *ns > 0 && *ns * 20 >= all);
+        // The mark of steps without a number is for `--steps`.
+        large
+            .filter_map(|(s, _)| Some((s, self.account.steps.get(s)?.key?.shown().replace('@', ""))))
+            .collect()
     }
 
     /// Idle time of some ranks, over steps, ns.

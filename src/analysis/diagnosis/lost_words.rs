@@ -50,6 +50,11 @@ pub(crate) struct LostWords<'a> {
     pub(crate) gain_pct: Option<f64>,
     /// The largest names.
     pub(crate) top: Vec<NamedTime<'a>>,
+    /// Share of the time in which no event of the host is open, percent.
+    pub(crate) unrecorded: f64,
+    /// Steps that own a twentieth and more: their index, and how they are shown.
+    pub(crate) large_steps: Vec<(usize, String)>,
+    pub(crate) step_count: usize,
     pub(crate) trust: &'a RecordingTrust,
 }
 
@@ -83,6 +88,11 @@ impl LostWords<'_> {
     pub(crate) fn idle(&self) -> String {
         let per = self.trust.per_step();
         format!("It takes {} of the {} idle time{per}", fmt_ns(self.idle), fmt_ns(self.idle_all))
+    }
+
+    /// Whether no event of the host is open in more of the time than any name takes.
+    pub(crate) fn is_mostly_unrecorded(&self) -> bool {
+        self.top.first().is_none_or(|top| self.unrecorded > top.share)
     }
 
     /// The largest name with its place.

@@ -19,7 +19,8 @@ use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
-/// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause.
+/// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause, but for
+/// what a compiler takes.
 pub(crate) fn by_part_of_iteration(
     trace: &RankTrace,
     work: &DeviceWork,
@@ -31,6 +32,10 @@ pub(crate) fn by_part_of_iteration(
     let mut places = CodePlaces::new(trace);
     let mut out = Vec::with_capacity(idle.len());
     for piece in idle {
+        if piece.kind == CauseKind::HostCompile {
+            out.push(piece);
+            continue;
+        }
         let mut at = piece.span.start;
         let first = parts.partition_point(|(part, _)| part.end <= at);
         for (part, kind) in parts.iter().skip(first).take_while(|(part, _)| part.start < piece.span.end) {

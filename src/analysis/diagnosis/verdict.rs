@@ -227,6 +227,7 @@ fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCaus
         detail: cause.words.why.clone(),
         place: cause.place.clone(),
         saved: saved(cause, account, trust),
+        is_once: cause.is_once,
         saved_pct: percent(cause.gain, account.time).unwrap_or(0.0),
         evidence: first.map_or(String::new(), |e| e.words.clone()),
         action: cause.words.action.clone(),
@@ -262,6 +263,7 @@ fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> 
     };
     let saves = match (first.saved.as_str(), first.certainty) {
         ("", _) => String::new(),
+        (saved, _) if first.is_once => format!(" A recording without it is shorter by {saved}."),
         (saved, "likely") => format!(" Fixing it likely saves {saved}."),
         (saved, "at most") => format!(" Fixing it saves at most {saved}."),
         (saved, _) => format!(" Fixing it saves {saved}."),

@@ -14,12 +14,13 @@ use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_python",
-    evidence: "I while the launching thread runs code outside operators for 200 us or longer",
+    evidence: "I while the launching thread runs code outside operators for 200 us or longer, or is in an \
+               event of 1 ms or longer that launches nothing and does not wait for the device",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_python.json.gz",
     family: CauseFamily::Lost(LostRule {
         // The code is named when all of it is known.
-        of_host: OfHost::Any(|host, m| host.is_code(m).then_some((StrId::EMPTY, m.row))),
+        of_host: OfHost::Any(|host, m| host.is_code(m).then_some((StrId::EMPTY, m.code_row()))),
         key: |key| key,
         uses: Some(CODE),
         late_by: CODE,

@@ -23,10 +23,20 @@ pub(super) const RULE: CauseRule = CauseRule {
 };
 
 fn words(w: &LostWords) -> CauseWords {
+    let (where_to, action) = match w.is_mostly_unrecorded() {
+        true => (
+            "most of it where nothing of the host is recorded".to_string(),
+            "record with with_stack=True to see what the host does between iterations",
+        ),
+        false => (
+            format!("most in {}", w.top_name()),
+            "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results \
+             and on the next batch between iterations",
+        ),
+    };
     CauseWords::new(
         format!("{} for the host between iterations", w.device_of_ranks("waits")),
-        format!("{}, most in {}", w.idle(), w.top_name()),
-        "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and \
-         on the next batch between iterations",
+        format!("{}, {where_to}", w.idle()),
+        action,
     )
 }

@@ -12,6 +12,7 @@ mod graph_launch;
 mod graph_preparation;
 mod host_alloc;
 mod host_callback;
+mod host_compile;
 mod host_dispatch;
 mod host_lock;
 mod host_pause;
@@ -68,6 +69,7 @@ causes! {
     RoleWait role_wait,
     HostCallback host_callback,
     DataLoader data_loader,
+    HostCompile host_compile,
     HostAlloc host_alloc,
     WarmUp warm_up,
     HostPause host_pause,

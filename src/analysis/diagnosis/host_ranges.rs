@@ -1,0 +1,107 @@
+//! Events of a host thread that own what happens inside them: compilers, and events of 1 ms and longer that
+//! launch nothing and wait for nothing.
+//!
+//! ```text
+//!   host     [compile [op]  [call]     )  [range  [op]   )  [op [launch]  )
+//!   owner     CCCCCCCCCCCCCCCCCCCCCCCCC    RRRRRRRRRRRRRR                     C: all inside is compiled
+//! ```
+
+use crate::diagnosis::compilers::compiler;
+use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::ByText;
+use hta_trace::thread::InnermostTimeline;
+
+/// An event that launches nothing owns what happens inside it from this length on, ns.
+pub(super) const QUIET_MIN: Ns = 1_000_000;
+
+/// Such events of one thread.
+#[derive(Default)]
+pub(super) struct OwnRanges {
+    /// Without launches; by the innermost.
+    quiet: InnermostTimeline,
+    /// Of compilers, the outermost; disjoint and in order.
+    compilers: Vec<(Span, u32)>,
+}
+
+/// By name: whether events compile, and whether the name alone shows it.
+pub(super) type CompilerNames = ByText<Option<bool>>;
+
+/// The names of compilers in a trace; `None` if there are none.
+pub(super) fn compiler_names(trace: &RankTrace) -> Option<CompilerNames> {
+    let names = trace.columns.strings.each(|text| compiler(text).map(|(_, is_sure)| is_sure));
+    names.any(Option::is_some).then_some(names)
+}
+
+impl OwnRanges {
+    /// Those of the thread with these events, outer ones first. `launches`: its calls that launch work, in
+    /// order; `blocked`: when it waits for the device.
+    pub(super) fn new(
+        trace: &RankTrace,
+        (names, compilers): (&HostNames, Option<&CompilerNames>),
+        rows: &[u32],
+        (launches, blocked): (&[Span], &Union),
+    ) -> Self {
+        let name = |row: u32| trace.columns.name(row as usize);
+        let is_step = |row: u32| trace.steps.steps.iter().any(|s| s.name == name(row));
+        let is_quiet = |row: &u32| {
+            let span = trace.span(*row);
+            let is_kind = || match trace.classes[*row as usize] {
+                Class::HostOp => names.activity(trace, *row) == HostActivity::Operator,
+                Class::Annotation => {
+                    names.activity(trace, *row) == HostActivity::Annotation && !is_step(*row)
+                }
+                Class::Python => true,
+                _ => false,
+            };
+            let next = || launches.get(launches.partition_point(|l| l.start < span.start));
+            span.len() >= QUIET_MIN
+                && is_kind()
+                && next().is_none_or(|l| l.start >= span.end)
+                && blocked.len_in(span) == 0
+        };
+        let quiet: Vec<u32> = rows.iter().copied().filter(is_quiet).collect();
+        let mut out =
+            Self { quiet: InnermostTimeline::new(&quiet, &trace.columns, |_| false), ..Self::default() };
+        let Some(compilers) = compilers else { return out };
+        let is = |row: &u32, is_sure: bool| compilers.get(name(*row)) == Some(&Some(is_sure));
+        out.add_compilers(trace, rows.iter().copied().filter(|row| is(row, true)));
+        out.add_compilers(trace, quiet.into_iter().filter(|row| is(row, false)));
+        out
+    }
+
+    /// Adds the outermost of these events that share no time with those that are known.
+    fn add_compilers(&mut self, trace: &RankTrace, rows: impl Iterator<Item = u32>) {
+        let known = Union::new(self.compilers.iter().map(|(span, _)| *span));
+        let mut until = Ns::MIN;
+        for row in rows {
+            let span = trace.span(row);
+            if span.start >= until && !span.is_empty() && known.len_in(span) == 0 {
+                self.compilers.push((span, row));
+                until = span.end;
+            }
+        }
+        self.compilers.sort_unstable_by_key(|(span, row)| (span.start, *row));
+    }
+
+    /// The outermost compiler in which a use lies.
+    pub(super) fn compiler_at(&self, u: &HostUse) -> Option<u32> {
+        let next = self.compilers.partition_point(|(span, _)| span.end <= u.span.start);
+        self.compilers.get(next).filter(|(span, _)| span.start <= u.span.start).map(|(_, row)| *row)
+    }
+
+    /// The innermost event without launches in which an operator or a call runs.
+    pub(super) fn quiet_at(&self, u: &HostUse) -> Option<u32> {
+        let is_own = matches!(u.activity, HostActivity::Operator | HostActivity::RuntimeCall);
+        let piece = is_own.then(|| self.quiet.from(u.span.start).next()).flatten();
+        piece.filter(|p| p.span.start <= u.span.start).map(|p| p.row)
+    }
+
+    /// When an event without launches is open.
+    pub(super) fn quiet(&self) -> impl Iterator<Item = Span> {
+        self.quiet.from(Ns::MIN).map(|p| p.span)
+    }
+}
