@@ -12,7 +12,7 @@ use crate::diagnosis::rule::LISTED_PCT;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
-use crate::recording::rules::MISSING_RANKS;
+use crate::recording::rules::{MISSING_RANKS, NOT_RECORDED};
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{plural, uncapital};
@@ -254,6 +254,12 @@ fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String 
 
 /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
 fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> [String; 2] {
+    // Where not even a launch of a device that the file names is recorded, nothing is told of it.
+    let limit = found.trust.recording.reason(Capability::DeviceTime);
+    if let Some(limit) = limit.filter(|l| l.rule == NOT_RECORDED && causes.is_empty()) {
+        let what = format!("Cannot tell where the time of the GPU goes: {}.", limit.sentence);
+        return [what, format!("{}.", busy(found))];
+    }
     let Some(first) = causes.first() else {
         let special = found.paced.map(paced::words).or_else(|| only_copies::alone(&found.account));
         let open = || open_books::largest(found).map(|open| open.sentence);

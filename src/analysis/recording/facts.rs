@@ -152,7 +152,7 @@ impl DeviceState {
     fn name(&self) -> &'static str {
         match (self.activities, self.launches, self.operators) {
             (0, 0, 0) => "nothing",
-            (0, 0, _) => "host_job",
+            (0, 0, _) => HOST_JOB,
             (0, ..) if self.is_counted => COUNTED,
             (0, ..) => NOT_RECORDED,
             _ if self.is_unlinked || self.lost * 100 > self.launches * LOST_PCT => "partly",
@@ -163,6 +163,9 @@ impl DeviceState {
 
 /// The state of a device of which everything is recorded, as far as can be seen.
 pub const RECORDED: &str = "recorded";
+
+/// The state of a rank with operators and without launches.
+pub(crate) const HOST_JOB: &str = "host_job";
 
 /// The state of a device of which nothing is recorded.
 pub(crate) const NOT_RECORDED: &str = "not_recorded";
@@ -256,8 +259,8 @@ fn devices_idle(trace: &RankTrace) -> Ns {
 }
 
 fn first_capability(trace: &RankTrace) -> Option<&str> {
-    let first = trace.devices.iter().find_map(|d| d.device);
-    trace.meta.devices.iter().find(|d| Some(d.id) == first)?.compute_capability.as_deref()
+    let first = trace.devices.iter().find_map(|d| d.device)?;
+    trace.device_properties(Some(first))?.compute_capability.as_deref()
 }
 
 /// The row of a rank.
