@@ -200,7 +200,7 @@ fn rank(trace: &RankTrace) -> Batch {
     let m = &trace.meta;
     let devices: Vec<i64> = trace.devices.iter().filter_map(|d| d.device).collect();
     let shown: Vec<String> = devices.iter().map(i64::to_string).collect();
-    let device = devices.first().and_then(|d| m.devices.iter().find(|p| p.id == *d));
+    let device = devices.first().and_then(|d| trace.device_properties(Some(*d)));
     let other: u64 = trace.columns.phases.iter().filter(|(p, _)| **p != b'X').map(|(_, n)| n).sum();
     let other = other.saturating_sub(trace.columns.counter_samples.len() as u64);
     table.push(RankRow {
