@@ -46,6 +46,7 @@ pub(super) type CausedWaits = BTreeMap<(CauseKey, (usize, PartDevice)), Ns>;
 /// The key of the cause that a piece of lost time belongs to.
 pub(super) fn key_of(lost: &Lost) -> &str {
     match &lost.kind.rule().family {
+        _ if lost.kind == CauseKind::HostCompile => &lost.detail,
         CauseFamily::Lost(rule) => (rule.key)(&lost.key),
         CauseFamily::Transfer(_) => &lost.key,
         _ => "",

@@ -4,7 +4,14 @@
 //! name. Of other events a word of the name says so, which a range around the whole model may have as well:
 //! they compile only if they launch nothing. A compiled region (`Torch-Compiled Region`) does not compile.
 
+use crate::diagnosis::lost_words::shown;
 use hta_base::wording::names::frame_parts;
+
+/// Number of steps at the beginning in which programs compile for the first time.
+pub(crate) const FIRST_STEPS: usize = 2;
+
+/// The key of what is compiled in later steps; that of the first ones is empty.
+pub(crate) const AGAIN: &str = "again";
 
 /// What is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +21,45 @@ pub(crate) enum Compiler {
     Tuning,
     /// Launches are recorded into a graph.
     Graph,
+}
+
+impl Compiler {
+    /// That of a name that is known to be one.
+    pub(crate) fn of(name: &str) -> Self {
+        compiler(name).map_or(Compiler::Code, |(what, _)| what)
+    }
+
+    /// What a host does for the first time, and again.
+    pub(crate) fn does(self, is_again: bool) -> &'static str {
+        match (self, is_again) {
+            (Compiler::Code, false) => "compiles",
+            (Compiler::Code, true) => "recompiles",
+            (Compiler::Tuning, false) => "tunes kernels",
+            (Compiler::Tuning, true) => "tunes kernels again",
+            (Compiler::Graph, false) => "records a graph",
+            (Compiler::Graph, true) => "records graphs again",
+        }
+    }
+
+    pub(crate) fn action(self, is_again: bool) -> &'static str {
+        match self {
+            _ if !is_again => {
+                "record after a warm-up: run some iterations before the profiler starts, as \
+                 schedule(warmup=...) does"
+            }
+            Compiler::Code => {
+                "find out why (TORCH_LOGS=recompiles): an input whose shape or value changes; pad it to a few \
+                 sizes, mark it as dynamic, or compile all sizes in a warm-up"
+            }
+            Compiler::Tuning => "keep the results of tuning (a cache on disk), or pad inputs to a few sizes",
+            Compiler::Graph => "pad inputs to a few sizes, and record the graphs of all of them in a warm-up",
+        }
+    }
+}
+
+/// The name of a compiler in a sentence: the mark of PyTorch's own is a part of it.
+pub(crate) fn compiler_shown(name: &str) -> String {
+    if name.ends_with("(dynamo_timed)") { format!("`{name}`") } else { shown(name) }
 }
 
 /// What an event of this name compiles, and whether the name alone shows that it does.

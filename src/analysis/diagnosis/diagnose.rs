@@ -2,11 +2,12 @@
 
 use crate::api::{Options, Partial, rows};
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::account::JobAccount;
+use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::collected::{CauseKey, CollectedCause};
+use crate::diagnosis::compilers::{AGAIN, Compiler, compiler_shown};
 use crate::diagnosis::contention;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain::OwnedTime;
@@ -23,10 +24,11 @@ use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::rule::{CauseFamily, LostPlace};
 use crate::diagnosis::sampled_evidence;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::efficiency::account::PartDevice;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use crate::recording::Recording;
-use hta_base::units::{Ns, percent};
+use hta_base::units::{Ns, fmt_ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -104,7 +106,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.certainty = CauseCertainty::AtMost;
         }
     }
-    let late = causes.iter().filter(|c| c.kind.is_late()).map(Cause::rank_weight).fold(0.0, f64::max);
+    let most_late = causes.iter().filter(|c| c.kind.is_late()).map(Cause::rank_weight).fold(0.0, f64::max);
     causes.sort_by_key(|c: &Cause| {
         // A job whose requests for memory fail has no greater trouble.
         let first = match c.kind {
@@ -113,7 +115,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             _ => 2,
         };
         // Of an engine, the gap and its owner first, unless one rank alone costs more.
-        let is_of_engine = c.kind.is_at(LostPlace::Iteration) && c.rank_weight() >= late;
+        let is_of_engine = c.kind.is_at(LostPlace::Iteration) && c.rank_weight() >= most_late;
         let serving = if is_of_engine { c.kind as usize } else { usize::MAX };
         (
             first,
@@ -155,6 +157,49 @@ impl Context<'_> {
         cause.words = s.words.clone();
         cause.place = s.place.clone();
         cause.evidence = s.evidence.clone();
+        self.name_compiler(s, all, &mut cause);
         cause
+    }
+
+    /// Says that late ranks compile, if that is at least half of what it costs.
+    fn name_compiler(
+        &self,
+        s: &late::LateRank,
+        all: &mut BTreeMap<CauseKey, CollectedCause>,
+        cause: &mut Cause,
+    ) {
+        let is_late = |i: usize, part: u32| {
+            let step = self.account.steps.get(i).and_then(|step| step.key);
+            s.ranks.contains(&self.rank(part))
+                && (s.steps.is_empty() || step.is_some_and(|key| s.steps.contains(&key.shown())))
+        };
+        let cells = self.account.cells().filter(|(i, (part, _), _)| is_late(*i, *part));
+        let lost = cells.flat_map(|(_, _, cell)| &cell.lost).filter(|l| l.kind == CauseKind::HostCompile);
+        let mut names: BTreeMap<&str, (Ns, bool)> = BTreeMap::new();
+        for l in lost {
+            let sum = names.entry(&l.key).or_default();
+            *sum = (sum.0 + l.time, sum.1 || l.detail == AGAIN);
+        }
+        let time: Ns = names.values().map(|(ns, _)| ns).sum();
+        let Some((name, _)) = names.iter().max_by_key(|(_, (ns, _))| *ns).filter(|_| time * 2 >= s.gain)
+        else {
+            return;
+        };
+        let (what, is_again) = (Compiler::of(name), names.values().any(|(_, again)| *again));
+        let once = if is_again { "" } else { ", once" };
+        cause.is_once = !is_again;
+        cause.words.what.push_str(&format!(": its host {}{once}", what.does(is_again)));
+        cause.words.why = format!("It takes {} in {}", fmt_ns(time), compiler_shown(name));
+        cause.words.action = what.action(is_again).to_string();
+        // It is told once.
+        for (_, found) in all.iter_mut().filter(|((kind, _), _)| *kind == CauseKind::HostCompile) {
+            let is_own = |(i, (part, _), part_of): &(usize, PartDevice, TimePart)| {
+                *part_of == TimePart::Idle && is_late(*i, *part)
+            };
+            let own: Vec<_> = found.owned.keys().filter(|key| is_own(key)).copied().collect();
+            for key in own {
+                *cause.owned.entry(key).or_default() += found.owned.remove(&key).unwrap_or(0);
+            }
+        }
     }
 }

@@ -100,7 +100,8 @@ pub(super) fn after_waits(
     out
 }
 
-/// Launch calls that take long because their kernel is used for the first time, so that it has to be loaded.
+/// Launch calls that take long because their kernel is used for the first time, so that it has to be loaded,
+/// and the calls that load it.
 pub(super) fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let mut seen: HashSet<StrId> = HashSet::new();
     let first = trace.activities.iter().filter(|a| a.class == Class::Kernel && seen.insert(a.name));
@@ -108,7 +109,14 @@ pub(super) fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let is_load = |row: &u32| {
         trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN && !is_graph_launch(trace.name(*row))
     };
-    first.filter_map(|a| a.launch()).filter(is_load).collect()
+    let loads =
+        trace.columns.strings.each(|name| name.contains("LibraryLoad") || name.contains("ModuleLoad"));
+    let is_load_call = |row: &u32| {
+        trace.classes[*row as usize] == Class::Runtime && loads.holds(trace.columns.name(*row as usize))
+    };
+    let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
+    let calls = rows.filter(|row| loads.any(|is| *is) && is_load_call(row));
+    first.filter_map(|a| a.launch()).filter(is_load).chain(calls).collect()
 }
 
 /// Name of the outermost operator around a call, or the call's own.

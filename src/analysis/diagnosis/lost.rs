@@ -10,6 +10,7 @@ use crate::copies::copy::{Copy, copies};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::awaited_copies::copy_pieces;
 use crate::diagnosis::callbacks::by_callback;
+use crate::diagnosis::compilers::{AGAIN, FIRST_STEPS};
 use crate::diagnosis::copy_times::{self, CopyTimes};
 use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::host_time::{HostTimes, LostHostTime};
@@ -17,6 +18,7 @@ use crate::diagnosis::host_waits::caller;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::role_gaps;
 use crate::diagnosis::serving;
+use crate::diagnosis::set_up::by_set_up;
 use crate::facts::gaps::{Classifier, Gap, GapCause};
 use crate::facts::lines::{CodePlace, CodePlaces};
 use hashbrown::HashMap;
@@ -90,6 +92,7 @@ pub(crate) fn push(
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
     idle = role_gaps::by_role(trace, idle);
+    idle = by_set_up(trace, work, idle);
     let around = name_code(trace, &mut idle);
     let (copies, pageable) = copy_pieces(trace, work, ways, &host.waits);
     copy_times::push(carried, trace, (work, link), ways, (&pageable, windows));
@@ -189,12 +192,12 @@ struct FrameTime {
     own: Ns,
 }
 
-/// Rows whose code is a smaller share of all of it are no candidates for a name, percent.
-const CANDIDATE_PCT: Ns = 1;
+/// Share of the capture from which a single range around launches is one around everything, percent.
+const AROUND_PCT: Ns = 90;
 
-/// Names code outside operators by the innermost frame or annotation that holds at least half of it, and that
-/// is itself such code for at least half of its time. Returns the innermost one around it that holds nearly
-/// all, if it is another.
+/// Names code outside operators by the innermost frame, annotation or operator that holds at least half of it
+/// in all its calls, and that is itself such code for at least half of its time. Returns the innermost one
+/// around it that holds nearly all, if it is another. The detail of code with a name is who calls it.
 fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let is_code = |p: &LostPiece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
@@ -207,10 +210,15 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     };
     let name = |r: u32| trace.columns.name(r as usize);
     let mut frames: BTreeMap<StrId, FrameTime> = BTreeMap::new();
-    let is_candidate = |code: Ns| code > 0 && code * 100 >= total * CANDIDATE_PCT;
-    for (row, code) in inclusive.into_iter().filter(|(_, code)| is_candidate(*code)) {
+    let mut by_name: HashMap<StrId, Ns> = HashMap::new();
+    inclusive.iter().for_each(|(row, code)| *by_name.entry(name(*row)).or_default() += code);
+    by_name.retain(|_, code| *code > 0 && *code * 100 >= total * FRAME_PCT);
+    for (&row, &code) in inclusive.iter().filter(|(row, _)| by_name.contains_key(&name(**row))) {
         // A frame that calls itself counts once.
-        if is_named(row) && !trace.stacks.outward(row).skip(1).any(|r| name(r) == name(row)) {
+        if is_named(row)
+            && !is_around_all(trace, row)
+            && !trace.stacks.outward(row).skip(1).any(|r| name(r) == name(row))
+        {
             let frame = frames.entry(name(row)).or_default();
             frame.code += code;
             frame.depth += i128::from(code) * i128::from(trace.stacks.depth(row).unwrap_or(0));
@@ -228,12 +236,41 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     // The innermost says what to repair; the innermost of those that hold nearly all of the time says where.
     let named = innermost(0);
     let around = innermost(NEAR_PCT).filter(|name| Some(*name) != named).unwrap_or(StrId::EMPTY);
+    let caller = named.and_then(|of| caller_of_many(trace, of, &inclusive)).unwrap_or(StrId::EMPTY);
     let is_below = named.map(|of| below(trace, of, pieces.iter().filter(|p| is_code(p)).map(|p| p.row)));
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_of = |_: &StrId| is_below.as_ref().is_some_and(|rows| rows.get(&p.row) == Some(&true));
         p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
+        p.detail = if p.key == StrId::EMPTY { p.detail } else { caller };
     }
     around
+}
+
+/// Of a function that is called more than twice a step, the function that calls it for most of the time.
+fn caller_of_many(trace: &RankTrace, name: StrId, inside: &HashMap<u32, Ns>) -> Option<StrId> {
+    let of_row = |row: u32| trace.columns.name(row as usize);
+    let calls = || inside.iter().filter(|(row, _)| of_row(**row) == name);
+    if calls().count() <= 2 * trace.steps.steps.len().max(1) {
+        return None;
+    }
+    let mut callers: BTreeMap<StrId, Ns> = BTreeMap::new();
+    for (row, ns) in calls() {
+        if let Some(caller) = trace.stacks.parent(*row).map(of_row).filter(|caller| *caller != name) {
+            *callers.entry(caller).or_default() += ns;
+        }
+    }
+    callers.into_iter().max_by_key(|(name, ns)| (*ns, Reverse(*name))).map(|(name, _)| name)
+}
+
+/// Whether an event is a range around everything that is recorded, which says nothing about a part of it.
+fn is_around_all(trace: &RankTrace, row: u32) -> bool {
+    let (span, lane) = (trace.span(row), trace.columns.lane[row as usize]);
+    let launches = |(call, _): (u32, _)| {
+        trace.columns.lane[call as usize] == lane && span.holds(trace.columns.ts[call as usize])
+    };
+    trace.classes[row as usize] == Class::Annotation
+        && span.intersect(trace.capture).len() * 100 >= trace.capture.len() * AROUND_PCT
+        && trace.launches().iter().any(launches)
 }
 
 /// Of some events and those around them, whether they are or lie below one of a name.
@@ -300,7 +337,7 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPie
     inside.by_event
 }
 
-/// Adds the rows of a window. `around` is the detail of all named code.
+/// Adds the rows of a window. `around` holds nearly all named code.
 fn push_window(
     table: &mut LostTime,
     trace: &RankTrace,
@@ -309,13 +346,11 @@ fn push_window(
     (part, pieces): (&str, &[LostPiece]),
     around: StrId,
 ) {
-    let is_named = |p: &LostPiece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
     let mut sums: HashMap<(CauseKind, StrId, StrId), PieceSum> = HashMap::new();
     for span in &w.parts {
         let first = pieces.partition_point(|p| p.span.end <= span.start);
         for p in pieces[first..].iter().take_while(|p| p.span.start < span.end) {
-            let detail = if is_named(p) { around } else { p.detail };
-            let sum = sums.entry((p.kind, p.key, detail)).or_default();
+            let sum = sums.entry((p.kind, p.key, p.detail)).or_default();
             sum.add(p, p.span.intersect(*span).len());
         }
     }
@@ -334,6 +369,8 @@ fn push_window(
             .first()
             .filter(|_| rest.count > 0)
             .map(|((kind, ..), _)| ((*kind, StrId::EMPTY, StrId::EMPTY), rest, OTHER_NAMES));
+        // What is compiled again, and what once, are two causes, whatever the names.
+        let again = w.step.filter(|s| *s as usize >= FIRST_STEPS).map_or("", |_| AGAIN);
         let largest = largest.iter().map(|(key, sum)| (*key, *sum, trace.text(key.2)));
         for ((kind, name, _), sum, detail) in largest.chain(rest) {
             table.push(LostTimeRow {
@@ -345,7 +382,7 @@ fn push_window(
                 part,
                 cause: kind.name(),
                 key: trace.text(name),
-                detail,
+                detail: if kind == CauseKind::HostCompile { again } else { detail },
                 place: &place_of(trace, kind, [around, name], &sum),
                 time_ns: sum.time,
                 count: sum.count,
@@ -354,13 +391,17 @@ fn push_window(
     }
 }
 
-/// The place of pieces. That of named code is the function around nearly all of it, or the one that it is
-/// named by; that of copies outside functions of the user is their operator.
+/// The place of pieces. That of named code is the user's function around nearly all of it, or that it is named
+/// by, or else the user's that calls it most; that of copies outside functions of the user is their operator.
 fn place_of(trace: &RankTrace, kind: CauseKind, functions: [StrId; 2], sum: &PieceSum) -> String {
     let [_, name] = functions;
-    let is_named = kind == CauseKind::HostPython && name != StrId::EMPTY;
-    let named = functions.into_iter().filter(|_| is_named).find_map(|f| CodePlace::of_function(trace, f));
-    let place = named.unwrap_or(sum.place).text(trace);
+    let most = sum.place;
+    if kind == CauseKind::HostPython && name != StrId::EMPTY {
+        let of_user = functions.into_iter().find_map(|f| CodePlace::of_user_function(trace, f));
+        let called = of_user.or_else(|| (!most.is_empty()).then_some(most));
+        return called.or_else(|| CodePlace::of_function(trace, name)).unwrap_or(most).text(trace);
+    }
+    let place = most.text(trace);
     if kind != CauseKind::CopyExposed || !place.is_empty() || sum.row == u32::MAX {
         return place;
     }

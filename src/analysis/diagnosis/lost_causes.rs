@@ -83,8 +83,7 @@ impl Context<'_> {
         names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), *name));
         let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
         let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
-        let is_unrecorded =
-            |(name, detail): &(String, String)| name.is_empty() && detail.as_str() != OTHER_NAMES;
+        let is_unrecorded = |(name, detail): &(&str, &str)| name.is_empty() && *detail != OTHER_NAMES;
         let unrecorded: Ns =
             names.iter().filter(|(name, _)| is_unrecorded(name)).map(|(_, (ns, _))| *ns).sum();
         let named = names.into_iter().filter(|((name, _), _)| !name.is_empty());
@@ -231,8 +230,8 @@ impl Context<'_> {
         cause.words.what.push_str(&format!(", {how_much} in {noun}{plural} {list} ({of})"));
     }
 
-    /// Steps that own a twentieth of a cause and more: their index, and how they are shown.
-    pub(crate) fn large_steps(&self, cause: &Cause) -> Vec<(usize, String)> {
+    /// Steps that own a twentieth of a cause and more.
+    fn large_steps(&self, cause: &Cause) -> Vec<String> {
         let mut by_step: BTreeMap<usize, Ns> = BTreeMap::new();
         for ((s, ..), ns) in &cause.owned {
             *by_step.entry(*s).or_default() += ns;
@@ -240,9 +239,8 @@ impl Context<'_> {
         let all: Ns = by_step.values().sum();
         let large = by_step.into_iter().filter(|(_, ns)| *ns > 0 && *ns * 20 >= all);
         // The mark of steps without a number is for `--steps`.
-        large
-            .filter_map(|(s, _)| Some((s, self.account.steps.get(s)?.key?.shown().replace('@', ""))))
-            .collect()
+        let shown = |s: usize| Some(self.account.steps.get(s)?.key?.shown().replace('@', ""));
+        large.filter_map(|(s, _)| shown(s)).collect()
     }
 
     /// Idle time of some ranks, over steps, ns.

@@ -52,8 +52,8 @@ pub(crate) struct LostWords<'a> {
     pub(crate) top: Vec<NamedTime<'a>>,
     /// Share of the time in which no event of the host is open, percent.
     pub(crate) unrecorded: f64,
-    /// Steps that own a twentieth and more: their index, and how they are shown.
-    pub(crate) large_steps: Vec<(usize, String)>,
+    /// Steps that own a twentieth and more.
+    pub(crate) large_steps: Vec<String>,
     pub(crate) step_count: usize,
     pub(crate) trust: &'a RecordingTrust,
 }

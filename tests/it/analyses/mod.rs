@@ -25,6 +25,7 @@ pub mod lines;
 pub mod memory;
 mod new_fields;
 pub mod ops;
+mod owners;
 pub mod patterns;
 pub mod queue;
 pub mod record_edges;

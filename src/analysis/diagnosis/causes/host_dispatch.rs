@@ -51,7 +51,7 @@ fn is_told(w: &LostWords) -> bool {
 
 fn words(w: &LostWords) -> CauseWords {
     let spread = match w.top.first() {
-        Some(t) if t.share >= LARGE_PART_PCT => {
+        Some(t) if t.share >= LARGE_PART_PCT && !w.is_mostly_unrecorded() => {
             format!("; the largest part is {} ({})", shown(t.name), fmt_pct(Some(t.share)))
         }
         _ => ", spread over many operators".to_string(),

@@ -1,6 +1,7 @@
 //! `host_python`: the device idles while the launching thread runs code outside operators for 200 us and
 //! longer.
 
+use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
@@ -10,6 +11,8 @@ use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::TimeUse;
+use hta_base::units::{Ns, fmt_ns};
+use hta_base::wording::names::frame_parts;
 use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -40,18 +43,50 @@ const CODE: &[TimeUse] = &[
     TimeUse::Host(HostActivity::Untracked),
 ];
 
-fn finish(_: &Context, cause: &mut Cause) {
+fn finish(context: &Context, cause: &mut Cause) {
+    cause.words.why.push_str(&growth(context, cause).unwrap_or_default());
     if cause.key.is_empty() {
         // What the code is was not recorded.
         cause.certainty = cause.certainty.max(CauseCertainty::Likely);
     }
 }
 
+/// Fewest steps that show that something grows.
+const GROWING_STEPS: usize = 4;
+
+/// How much longer it takes in the last step than in the first one, if it grows from each step to the next
+/// and doubles.
+fn growth(context: &Context, cause: &Cause) -> Option<String> {
+    let steps = &context.account.steps;
+    let mut idle: Vec<Ns> = vec![0; steps.len()];
+    for ((s, _, part), ns) in &cause.owned {
+        *idle.get_mut(*s)? += if *part == TimePart::Idle { *ns } else { 0 };
+    }
+    let (first, last) = (idle.first()?, idle.last()?);
+    let grows = idle.len() >= GROWING_STEPS && idle.is_sorted() && *first * 2 <= *last;
+    let devices = context.devices_of(&cause.ranks);
+    let noun = context.trust.step_noun();
+    grows.then(|| {
+        format!(
+            ", {} in the first {noun} and {} in the last",
+            fmt_ns(first / devices),
+            fmt_ns(last / devices)
+        )
+    })
+}
+
+/// Who calls a function of many calls.
+fn called_by(w: &LostWords) -> String {
+    let caller = w.top.first().map_or("", |top| top.detail);
+    let function = frame_parts(caller).map_or(caller, |(.., function)| function);
+    if function.is_empty() { String::new() } else { format!(", called by `{function}`") }
+}
+
 fn words(w: &LostWords) -> CauseWords {
     let (idles, idle) = (w.device_of_ranks("idles"), w.idle());
     match w.key.is_empty() {
         false => CauseWords::new(
-            format!("{idles} while the host runs {}", shown(w.key)),
+            format!("{idles} while the host runs {}{}", shown(w.key), called_by(w)),
             idle,
             "make this code faster, move it to another process, or do it while the device works",
         ),

@@ -1,6 +1,7 @@
 //! The causes, each in a file of its own: its name, when it holds and what it owns, what it says and advises,
 //! its words for the documentation, and the trace that has it. The list below is the only one.
 
+mod cold_start;
 mod comm_unmatched;
 mod copy_exposed;
 mod copy_pageable;
@@ -35,6 +36,7 @@ mod memory_unused;
 mod not_explained;
 mod pipeline_bubble;
 mod role_wait;
+mod set_up;
 mod step_outlier;
 mod straggler;
 mod throttled;
@@ -72,6 +74,8 @@ causes! {
     HostCompile host_compile,
     HostAlloc host_alloc,
     WarmUp warm_up,
+    SetUp set_up,
+    ColdStart cold_start,
     HostPause host_pause,
     HostLock host_lock,
     IterationGap iteration_gap,

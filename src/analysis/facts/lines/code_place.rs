@@ -24,6 +24,17 @@ impl CodePlace {
         FrameName::new(trace.text(name)).map(|_| Self { function: name, module: StrId::EMPTY })
     }
 
+    /// The same if the function is the user's.
+    pub(crate) fn of_user_function(trace: &RankTrace, name: StrId) -> Option<Self> {
+        let frame = FrameName::new(trace.text(name))?;
+        UserCode::default().holds(frame.file).then_some(Self { function: name, module: StrId::EMPTY })
+    }
+
+    /// Whether no function is recorded.
+    pub(crate) fn is_empty(self) -> bool {
+        self.function == StrId::EMPTY
+    }
+
     /// For example `model.py:22 forward, module Linear_0`; empty without a function of the user.
     pub(crate) fn text(self, trace: &RankTrace) -> String {
         let Some(f) = FrameName::new(trace.text(self.function)) else { return String::new() };

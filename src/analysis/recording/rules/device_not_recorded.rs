@@ -89,6 +89,7 @@ mod tests {
         let host = |names_device| {
             let host = |r: &mut crate::recording::facts::RecordingRow<'static>| {
                 (r.device_state, r.names_device) = ("host_job", names_device);
+                (r.activity_count, r.launch_count) = (0, 0);
             };
             found("device_not_recorded", vec![rank(0, host)])
         };

@@ -1,0 +1,26 @@
+//! `set_up`: the device idles before the first forward pass of a recording without steps.
+
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::lost_words::LostWords;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "set_up",
+    evidence: "I before the first forward pass (a range with this word, or the call of a module) of a \
+               recording without steps, if that takes 10 % of it and at most 5 % of the compute stands before",
+    owns: "that I",
+    shown_by: "tests/it/analyses/owners.rs",
+    family: CauseFamily::Lost(LostRule {
+        joins_alike: |_| false,
+        words: |w: &LostWords| {
+            let what =
+                format!("{} during set-up, before the first forward pass, once", w.device_of_ranks("idles"));
+            CauseWords::new(what, w.idle(), "nothing: record from the first step on")
+        },
+        names_parts: |_| false,
+        // It is no part of a step.
+        finish: |_, cause| (cause.gain, cause.is_once) = (0, true),
+        ..LostRule::HOST
+    }),
+    ..CauseRule::HOST
+};
