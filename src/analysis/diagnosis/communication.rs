@@ -37,9 +37,8 @@ impl Context<'_> {
         let parts = TimePart::ALL.into_iter();
         let time = parts.map(|p| self.owned_on(&members, &found.owned, p)).sum::<Ns>() / n;
         let names = found.names_of(|part| members.binary_search(&self.rank(part)).is_ok());
-        let mut beside = Vec::new();
         if let Some(known) = known {
-            beside = known.evidence;
+            cause.evidence = known.evidence;
             cause.words = known.words;
             cause.p_value = known.p_value;
             cause.certainty = known.certainty;
@@ -71,16 +70,17 @@ impl Context<'_> {
             fmt_count(count)
         );
         let filter = of_finding(&finding_id(&cause), self.unless_all(&members));
-        cause.evidence = vec![Evidence { table: "finding_names", filter, words }];
-        cause.evidence.append(&mut beside);
-        let calls = (rule.filter)(key);
-        if !calls.is_empty() {
-            let only = self.unless_all(&cause.ranks);
-            let only = if only.is_empty() { String::new() } else { format!(" AND {}", of_ranks(only)) };
-            let (filter, words) = (format!("{calls}{only}"), format!("the calls of {key}"));
-            cause.evidence.push(Evidence { table: "collectives", filter, words });
-        }
+        cause.evidence.insert(0, Evidence { table: "finding_names", filter, words });
+        cause.evidence.extend(self.calls_of(&cause, (rule.filter)(key), key));
         Some(cause)
+    }
+
+    /// The calls of a cause in the communication itself; `None` without a condition for them.
+    fn calls_of(&self, cause: &Cause, calls: String, key: &str) -> Option<Evidence> {
+        let only = self.unless_all(&cause.ranks);
+        let only = if only.is_empty() { String::new() } else { format!(" AND {}", of_ranks(only)) };
+        let (filter, words) = (format!("{calls}{only}"), format!("the calls of {key}"));
+        (!calls.is_empty()).then_some(Evidence { table: "collectives", filter, words })
     }
 
     /// A step is shorter by what every device saves, and by no more than all of the network.

@@ -15,7 +15,7 @@ pub(crate) fn of_steps(steps: &[StepKey]) -> String {
     };
     let of = |column: &str, keys: &[StepKey]| {
         let numbers: Vec<i64> = keys.iter().map(number).collect();
-        let follows = |pair: &[i64]| pair[1] == pair[0] + 1;
+        let follows = |pair: &[i64]| matches!(pair, [a, b] if *b == a + 1);
         match &numbers[..] {
             [] => None,
             [one] => Some(format!("{column} = {one}")),

@@ -350,6 +350,14 @@ impl Column<'_> {
                 out.bytes.push((sum - other(of)) as f64);
                 out.shares.extend(share(sum - other(of), sum));
             }
+            _ => self.read_more(way, rows, out),
+        }
+    }
+
+    /// The ways that are not sums, and shares of them.
+    fn read_more(&self, way: Way, rows: &[Record], out: &mut Readable) {
+        let column = self.reading.column;
+        match way {
             MeanBy(of) => {
                 let number =
                     |row: &Record, of: &str| row.float(of).or_else(|| row.opt_int(of).map(|n| n as f64));
@@ -359,7 +367,7 @@ impl Column<'_> {
                 let weighted = sum / weight;
                 if column.ends_with("_pct") { out.shares.push(weighted) } else { out.numbers.push(weighted) }
             }
-            Mean => self.add(sum / rows.len().max(1) as i64, out),
+            Mean => self.add(self.sum(rows) / rows.len().max(1) as i64, out),
             Rows => out.numbers.push(rows.len() as f64),
             SumOfRank | RowsOfRank => {
                 let mut ranks: BTreeMap<i64, Vec<Record>> = BTreeMap::new();
@@ -371,6 +379,23 @@ impl Column<'_> {
                     }
                 }
             }
+            BeyondMedianStep => self.beyond_median_step(rows, out),
+            _ => self.read_counts(way, rows, out),
+        }
+    }
+
+    fn beyond_median_step(&self, rows: &[Record], out: &mut Readable) {
+        let times = &self.job.step_times;
+        let steps: BTreeSet<_> = rows.iter().map(|r| (r.opt_int("step"), r.opt_int("step_label"))).collect();
+        let median = times.get((times.len().max(1) - 1) / 2).copied().unwrap_or(0);
+        let beyond: i64 =
+            steps.iter().filter_map(|s| self.job.time_of.get(s)).map(|time| time - median).sum();
+        [median, beyond, beyond / steps.len().max(1) as i64].into_iter().for_each(|ns| self.add(ns, out));
+    }
+
+    fn read_counts(&self, way: Way, rows: &[Record], out: &mut Readable) {
+        let column = self.reading.column;
+        match way {
             Values | ValuesOfWhole => {
                 let of = if matches!(way, Values) { rows } else { self.all };
                 let values: BTreeSet<String> = of.iter().map(|row| row.cell(column).to_string()).collect();
@@ -381,16 +406,6 @@ impl Column<'_> {
                 rows.iter().for_each(|row| *sums.entry(row.text(column)).or_default() += row.int(of));
                 out.numbers
                     .push(sums.iter().filter(|(name, sum)| !name.is_empty() && **sum > 0).count() as f64);
-            }
-            BeyondMedianStep => {
-                let steps: BTreeSet<_> =
-                    rows.iter().map(|r| (r.opt_int("step"), r.opt_int("step_label"))).collect();
-                let median = job.step_times.get((job.step_times.len().max(1) - 1) / 2).copied().unwrap_or(0);
-                let beyond: i64 =
-                    steps.iter().filter_map(|s| job.time_of.get(s)).map(|time| time - median).sum();
-                [median, beyond, beyond / steps.len().max(1) as i64]
-                    .into_iter()
-                    .for_each(|ns| self.add(ns, out));
             }
             LastRun => {
                 let mut run: Vec<i64> =
@@ -405,6 +420,7 @@ impl Column<'_> {
                 self.all.iter().for_each(|row| *counts.entry(of(row)).or_default() += 1);
                 out.numbers.extend(counts.values().max().map(|n| *n as f64));
             }
+            _ => unreachable!("{column} is read before"),
         }
     }
 }
