@@ -66,14 +66,15 @@ table! {
 }
 
 table! {
-    /// What a cause owns by name: of a cause on the host what the host does meanwhile, of copies the copy, of
-    /// communication the kind of call. Names beyond the largest of a kind, step and device are one without name.
+    /// What a cause owns by name: of a cause on the host what the host does meanwhile, of copies the copy,
+    /// of communication the kind of call. Names beyond the largest of a kind, step and device are one
+    /// without name.
     pub struct FindingNames, FindingNameRow = "finding_names" by "finding_id, name, detail, rank" {
         finding_id: Text, "", "the cause, as in findings";
         name: Text, "", "event, copy or kind of call; empty: the rest";
         detail: Text, "", "the Python frame around it, or the group of the call; empty if not recorded";
         rank;
-        time_ns: i64, "ns", "lost time under this name, over all steps and devices, without waiting of others";
+        time_ns: i64, "ns", "lost time under this name, over all steps, without what others wait";
         count: u64, "", "gaps, copies or pieces of calls";
     }
 }

@@ -28,6 +28,6 @@ fn the_figures_of_causes_stand_in_their_evidence() {
     }
     assert!(found.wrong.is_empty(), "{}", found.wrong.join("\n"));
     println!("{} figures", found.figures);
-    assert!(found.figures > 400, "{}", found.figures);
+    assert!(found.figures > 1_000, "{}", found.figures);
     assert!(found.found_if_changed * 20 < found.figures, "{} of {}", found.found_if_changed, found.figures);
 }
