@@ -1,5 +1,5 @@
-//! Sentences say what their evidence says: the figures of every cause of the samples, and of the recordings with a planted
-//! cause, stand in the rows that it names.
+//! Sentences say what their evidence says: the figures of every cause of the samples, and of the recordings
+//! with a planted cause, stand in the rows that it names.
 
 use crate::evidence::{Read, read};
 use crate::run::{answer, options};

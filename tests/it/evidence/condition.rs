@@ -1,6 +1,6 @@
-//! The conditions of evidence, which are SQL of a few forms: `column = value`, `IN`, `>=`, `<=`, `>`, `IS [NOT] NULL`,
-//! `AND`, `OR` and parentheses. The rows are not asked by SQL here, so that one run serves all questions;
-//! `cli::queries::evidence` asks it.
+//! The conditions of evidence, which are SQL of a few forms: `column = value`, `IN`, `>=`, `<=`, `>`, `IS
+//! [NOT] NULL`, `AND`, `OR` and parentheses. The rows are not asked by SQL here, so that one run serves all
+//! questions; `cli::queries::evidence` asks it.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! The figures of a text: numbers with their unit. Numbers that name something are none: of ranks, steps, stages,
-//! groups, lines, and in names.
+//! The figures of a text: numbers with their unit. Numbers that name something are none: of ranks, steps,
+//! stages, groups, lines, and in names.
 
 use regex::Regex;
 use std::sync::LazyLock;
@@ -39,7 +39,8 @@ impl Figure {
     }
 }
 
-/// What is no figure: names between backticks with their place, lists in brackets, and what is counted through.
+/// What is no figure: names between backticks with their place, lists in brackets, and what is counted
+/// through.
 static NAMES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let list = r"@?\d+(?:(?:, |-| and | to )@?\d+)*(?:, \.\.\. \(\d+ more\))?";
     let counted =

@@ -1,5 +1,5 @@
-//! What is known of a job beside the rows of a cause: how many steps and devices its means are over, and what its rules
-//! of trust say.
+//! What is known of a job beside the rows of a cause: how many steps and devices its means are over, and what
+//! its rules of trust say.
 
 use crate::run::Answer;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
-//! Reads the figures of what causes say back from the rows that they name as evidence: those of the words of a piece of
-//! evidence from its rows, those of sentence and detail from all rows of the cause, and from its own row in `findings`.
+//! Reads the figures of what causes say back from the rows that they name as evidence: those of the words of
+//! a piece of evidence from its rows, those of sentence and detail from all rows of the cause, and from its
+//! own row in `findings`.
 
 mod condition;
 mod figure;
@@ -13,7 +14,8 @@ use job::JobFacts;
 use readable::Readable;
 use std::collections::BTreeMap;
 
-/// Figures that no row has, by the kind of the cause and the words around them (without figures), each with the reason.
+/// Figures that no row has, by the kind of the cause and the words around them (without figures), each with
+/// the reason.
 const NOT_IN_ROWS: &[(&str, &str, &str)] = &[
     ("copy_small", "of less than # KiB", "the limit of the rule"),
     ("kernel_small", "shorter than # us", "the limit of the rule"),

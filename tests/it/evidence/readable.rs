@@ -1,5 +1,6 @@
-//! The figures that may be read from rows: which columns of which tables, and in which ways. [`Way`] is the whole list of
-//! what may be done with them, and [`READINGS`] says where. A table that is not there gives no figures.
+//! The figures that may be read from rows: which columns of which tables, and in which ways. [`Way`] is the
+//! whole list of what may be done with them, and [`READINGS`] says where. A table that is not there gives no
+//! figures.
 
 use super::condition::Condition;
 use super::figure::Figure;
@@ -25,7 +26,8 @@ enum Way {
     OfStepOfJob,
     /// `OfStep`, of the mean step.
     ShareOfStep,
-    /// `OfStep` without the conditions on owner and name: the whole of which it is a part, `of 12.3 ms idle time`.
+    /// `OfStep` without the conditions on owner and name: the whole of which it is a part, `of 12.3 ms idle
+    /// time`.
     WholeOfStep,
     /// Of the sum without the conditions on the name: `the largest part is ... (34.5 %)`.
     ShareOfWhole,
@@ -33,7 +35,8 @@ enum Way {
     ShareOfCompute,
     /// Row by row, times another column: stages are those of a rank on all ranks.
     Times(&'static str),
-    /// The sums over the late ranks and steps: what a late rank takes longer is told as a mean of its late steps.
+    /// The sums over the late ranks and steps: what a late rank takes longer is told as a mean of its late
+    /// steps.
     OfLate,
     /// The sum of the column over that of another one, `1.35 times as long`,
     Over(&'static str),
@@ -59,7 +62,8 @@ enum Way {
     ValuesAbove(&'static str),
     /// By how much the steps of the rows are longer than the median step, together and each; and the median.
     BeyondMedianStep,
-    /// The rows at the end whose value is above zero: how many, and the median: `grows in each of the last 5 steps`.
+    /// The rows at the end whose value is above zero: how many, and the median: `grows in each of the last 5
+    /// steps`.
     LastRun,
     /// The largest number of rows of a step and group, without the conditions on tokens.
     RowsOfStepAndGroup,

@@ -1,5 +1,5 @@
-//! Sentences say what their evidence says, on small sets of real traces, and on the cases: the figures of their causes
-//! stand in the rows that these name.
+//! Sentences say what their evidence says, on small sets of real traces, and on the cases: the figures of
+//! their causes stand in the rows that these name.
 
 use crate::evidence::{Read, read};
 use crate::robustness::subtract::sets;
