@@ -402,7 +402,7 @@ def planted(kind, seed):
 SLOW = {"link_slow", "transfer_bandwidth"}
 BLAME = SLOW | {"straggler", "imbalance", "expert_imbalance"}
 EXPECTED = {
-    "rank": {"straggler"}, "steps": {"straggler"}, "pauses": {"host_pause"}, "tpgroup": {"straggler"}, "stage": {"straggler", "pipeline_bubble"},
+    "rank": {"straggler"}, "steps": {"straggler"}, "pauses": {"host_pause", "straggler"}, "tpgroup": {"straggler"}, "stage": {"straggler", "pipeline_bubble"},
     "nic": SLOW, "link": SLOW, "expert": {"expert_imbalance"},
 }
 
@@ -418,6 +418,9 @@ def judge(job, gain, verdict):
     if first["kind"] not in EXPECTED[job.kind]:
         return ("wrong" if blames else "missed"), excess
     own = set(job.ranks)
+    if job.kind == "pauses":
+        of_pauses = [c for c in verdict["causes"] if c["kind"] in EXPECTED["pauses"]]
+        return ("right" if "another rank" in text and len(of_pauses) == 1 else "wrong"), excess
     if job.kind == "expert":
         who = f"rank {job.ranks[0]} gets"
         return ("right" if who in text else "wrong"), excess

@@ -13,7 +13,7 @@ use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
 use crate::stragglers::{
-    Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, because, cannot_tell, judged,
+    CauseSum, Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, because, cannot_tell, judged,
     main_cause, place, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
@@ -186,7 +186,7 @@ fn late_rank(
         (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
     ranks.sort_unstable();
     let (causes, total) = reasons(s, why);
-    let main = main_cause(s, why);
+    let main = main_cause(s, why).or_else(|| of_hosts_in_turn(s, &causes, total));
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
     let who = capital(&job.words.named(&ranks));
     let is = if ranks.len() == 1 { "is" } else { "are" };
@@ -245,6 +245,15 @@ fn late_rank(
         p_value: s.evidence.p_value(),
         evidence,
     }
+}
+
+/// The largest cause on the host of ranks that are late in turn, if their hosts make most of it together,
+/// whatever each was in.
+fn of_hosts_in_turn(s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<DelayCause> {
+    let of_hosts =
+        || causes.iter().filter(|c| matches!(c.cause, DelayCause::Host(_) | DelayCause::MoreHost(_)));
+    let is_most = of_hosts().map(CauseSum::delta).sum::<Ns>() * 2 >= total;
+    of_hosts().next().filter(|_| s.pattern == Pattern::Rotating && is_most).map(|c| c.cause)
 }
 
 /// Who is late and when, behind a sentence that says why.

@@ -67,11 +67,12 @@ impl Repairs {
         Some(self.replayed.as_ref()?.gain_of_network(&self.length.keys))
     }
 
-    /// The gain if calls take less time to transfer, ns: `saved` by part and call.
+    /// The gain if calls take less time to transfer, ns, and at most that of a network that is instant:
+    /// `saved` by part and call.
     pub(crate) fn of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);
-        Some(replayed.gain_of_transfers(of, &self.length.keys))
+        Some(replayed.gain_of_transfers(of, &self.length.keys).min(self.of_network()?))
     }
 
     /// Whether hosts keep their times in a replay, because what they wait for is not recorded.

@@ -3,6 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, finding_id};
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::only_copies;
 use crate::diagnosis::open_books;
@@ -112,18 +113,24 @@ fn saves_nothing(found: &Diagnosis) -> Option<String> {
             && !is_listed(c, account)
             && percent(c.owned_sum(), account.all()).is_some_and(|p| p >= LISTED_PCT)
     };
+    let saves = |c: &Cause| c.gain > 0 && c.certainty() != CauseCertainty::AtMost;
     let told = |c: &&Cause| {
         let share = fmt_pct(percent(c.owned_sum(), account.all()));
-        let (each, pct) = (c.gain / account.steps.len().max(1) as Ns, percent(c.gain, account.time));
-        let saved = match each {
-            0 => String::new(),
-            _ => format!(", saves {}{} or {}", fmt_ns(each), found.trust.per_step(), fmt_pct(pct)),
+        let each = fmt_ns(c.gain / account.steps.len().max(1) as Ns);
+        let saved = match saves(c) {
+            true => {
+                format!(
+                    ", saves {each}{} or {}",
+                    found.trust.per_step(),
+                    fmt_pct(percent(c.gain, account.time))
+                )
+            }
+            false => String::new(),
         };
         format!("{} ({share} of the time{saved})", uncapital(&c.words.what))
     };
     let all: Vec<&Cause> = found.causes.iter().filter(is_one).collect();
-    let lead =
-        if all.iter().any(|c| c.gain > 0) { "little time is saved" } else { "no time is surely saved" };
+    let lead = if all.iter().any(|c| saves(c)) { "little time is saved" } else { "no time is surely saved" };
     (!all.is_empty()).then(|| format!("{lead}: {}", all.iter().map(told).collect::<Vec<_>>().join("; ")))
 }
 

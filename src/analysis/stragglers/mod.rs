@@ -24,7 +24,7 @@ pub use report::{cannot_tell, when};
 pub(crate) use straggler::NoChance;
 pub use straggler::{Judgement, Pattern, Straggler};
 pub(crate) use why::main_cause;
-pub use why::{StepDifferences, reasons};
+pub use why::{CauseSum, StepDifferences, reasons};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;

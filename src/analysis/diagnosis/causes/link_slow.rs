@@ -39,15 +39,12 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     let place = slow.places.iter().find(|p| p.key == key)?;
     let per_step = context.trust.per_step();
     let gain = context.repairs.of_transfers(&place.saved.by_call);
-    let of_network = context.repairs.of_network().unwrap_or(Ns::MAX);
     // Where hosts wait for devices in a way that is not recorded, the replay keeps their times, as if no step
     // could start earlier. Then each step is replayed from its own start.
     let most = place.saved.most_of_a_rank();
     let of_steps = || context.repairs.most_of_transfers(&place.saved.by_call).map(|ns| ns.min(most));
-    let gain = gain.map(|gain| match context.repairs.keeps_hosts() {
-        true => of_steps().filter(|of_steps| gain < of_steps / 2).unwrap_or(gain),
-        false => gain.min(of_network),
-    });
+    let is_kept = |gain: &Ns, of_steps: &Ns| context.repairs.keeps_hosts() && *gain < of_steps / 2;
+    let gain = gain.map(|gain| of_steps().filter(|ns| is_kept(&gain, ns)).unwrap_or(gain));
     Some(KnownTransfers {
         ranks: fabric.ranks_at(&place.slow),
         gain,
