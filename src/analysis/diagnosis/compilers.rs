@@ -48,8 +48,8 @@ impl Compiler {
                  schedule(warmup=...) does"
             }
             Compiler::Code => {
-                "find out why (TORCH_LOGS=recompiles): an input whose shape or value changes; pad it to a few \
-                 sizes, mark it as dynamic, or compile all sizes in a warm-up"
+                "find out why (TORCH_LOGS=recompiles): an input whose shape or value changes; pad it to a \
+                 few sizes, mark it as dynamic, or compile all sizes in a warm-up"
             }
             Compiler::Tuning => "keep the results of tuning (a cache on disk), or pad inputs to a few sizes",
             Compiler::Graph => "pad inputs to a few sizes, and record the graphs of all of them in a warm-up",

@@ -114,8 +114,9 @@ pub(super) fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let is_load_call = |row: &u32| {
         trace.classes[*row as usize] == Class::Runtime && loads.holds(trace.columns.name(*row as usize))
     };
-    let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
-    let calls = rows.filter(|row| loads.any(|is| *is) && is_load_call(row));
+    let has_loads = loads.any(|is| *is);
+    let rows = trace.host_rows().iter().filter(|_| has_loads).flat_map(|(_, rows)| rows).copied();
+    let calls = rows.filter(is_load_call);
     first.filter_map(|a| a.launch()).filter(is_load).chain(calls).collect()
 }
 

@@ -7,7 +7,7 @@ use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 pub(super) const RULE: CauseRule = CauseRule {
     name: "set_up",
     evidence: "I before the first forward pass (a range with this word, or the call of a module) of a \
-               recording without steps, if that takes 10 % of it and at most 5 % of the compute stands before",
+               recording without steps, if that takes 10 % of it and holds at most 5 % of the compute",
     owns: "that I",
     shown_by: "tests/it/analyses/owners.rs",
     family: CauseFamily::Lost(LostRule {
