@@ -111,7 +111,7 @@ impl ReadError {
             ),
             ReadError::FrontEnd { .. } => Some("alone it can be analysed: hta analyze FILE"),
             ReadError::OtherDatabase { .. } => {
-                Some("export the report: nsys export --type sqlite FILE.nsys-rep")
+                Some("hta reads databases of nsys (`nsys export --type sqlite FILE.nsys-rep`) and nvprof")
             }
             ReadError::UnknownContent { what, .. } if hint_of(what).is_some() => hint_of(what),
             ReadError::UnknownContent { .. } => {

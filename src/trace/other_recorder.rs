@@ -6,7 +6,8 @@ use crate::content::is_front_end;
 use crate::events::Columns;
 use crate::rank_trace::RankTrace;
 use crate::recorders::{
-    ASCEND, BYTEPS, HOROVOD, LEGACY_AUTOGRAD, OtherRecorder, RAY, RPD, SERVER_FRONT_END, VIZTRACER, XLA,
+    ASCEND, BYTEPS, HOROVOD, LEGACY_AUTOGRAD, MEGASCAN, OtherRecorder, RAY, ROCPROF, RPD, SERVER_FRONT_END,
+    TF_TIMELINE, VIZTRACER, XLA,
 };
 use crate::strings::StrId;
 use std::collections::BTreeSet;
@@ -41,6 +42,13 @@ fn by_names(c: &Columns) -> Option<FoundRecorder> {
             "process_name" => match text {
                 "Ascend Hardware" | "Overlap Analysis" | "CANN" => ASCEND,
                 "/host:CPU" => XLA,
+                "CPU HIP API" | "CPU HSA API" | "CPU KFD API" => ROCPROF,
+                _ if text.starts_with('/')
+                    && [" Compute", " Tensors"].iter().any(|end| text.ends_with(end)) =>
+                {
+                    TF_TIMELINE
+                }
+                _ if is_megatron_place(text) => MEGASCAN,
                 _ if text.starts_with("/device:") || text.starts_with("/job:") => XLA,
                 _ if text.starts_with("Comm.byteps") => BYTEPS,
                 _ => return None,
@@ -55,6 +63,15 @@ fn by_names(c: &Columns) -> Option<FoundRecorder> {
 /// `Hip 4711`, as rpd2tracing names threads.
 fn is_rpd_thread(name: &str) -> bool {
     name.strip_prefix("Hip ").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// `DP0-PP1-TP0`, as MegaScan names the ranks.
+fn is_megatron_place(name: &str) -> bool {
+    let mut parts = name.split('-');
+    let is_part = |(axis, part): (&str, Option<&str>)| {
+        part.and_then(|p| p.strip_prefix(axis)).is_some_and(|n| n.parse::<u32>().is_ok())
+    };
+    ["DP", "PP", "TP"].into_iter().all(|axis| is_part((axis, parts.next()))) && parts.next().is_none()
 }
 
 /// By the ids of processes.
@@ -115,5 +132,12 @@ mod tests {
         assert!(
             !is_rpd_thread("Hip ") && !is_rpd_thread("Hip thread") && !is_rpd_thread("thread 7 (python)")
         );
+    }
+
+    #[test]
+    fn ranks_of_megascan_are_told_from_other_names() {
+        assert!(is_megatron_place("DP0-PP12-TP3"));
+        let others = ["DP0-PP1", "DP0-PP1-TP", "TP0-PP1-DP0", "DP0-PP1-TP0-EP1", "python3"];
+        assert!(others.iter().all(|name| !is_megatron_place(name)));
     }
 }

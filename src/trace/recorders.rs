@@ -2,7 +2,7 @@
 //! where their files can be looked at instead.
 
 /// A recorder: what its file is called, and advice.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherRecorder {
     pub what: &'static str,
     pub hint: &'static str,
@@ -10,6 +10,14 @@ pub struct OtherRecorder {
 
 /// Advice for traces of Perfetto that torch did not write.
 pub const PERFETTO_HINT: &str = "open it in https://ui.perfetto.dev; hta reads what torch.profiler writes";
+
+/// Advice for files of AMD's profilers.
+const ROCM_HINT: &str = "it has no operators: record the program with torch.profiler, which records AMD \
+                         devices, too; https://ui.perfetto.dev shows timelines (.pftrace, .json)";
+
+/// Advice for files of Ascend's profilers.
+const ASCEND_HINT: &str =
+    "MindStudio Insight and msprof-analyze read it: https://gitcode.com/Ascend/msinsight";
 
 macro_rules! recorders {
     ($($id:ident, $what:literal, $hint:expr;)+) => {
@@ -21,9 +29,11 @@ macro_rules! recorders {
 
 recorders! {
     ASCEND, "an Ascend profile (torch_npu)",
-        "MindStudio Insight and msprof-analyze read it: https://gitcode.com/Ascend/msinsight";
+        ASCEND_HINT;
     ASCEND_DATABASE, "an Ascend database (torch_npu, msprof)",
-        "MindStudio Insight and msprof-analyze read it: https://gitcode.com/Ascend/msinsight";
+        ASCEND_HINT;
+    ASCEND_TABLE, "a table of an Ascend profile (CSV)",
+        ASCEND_HINT;
     PIPELINE, "a timeline of pipeline stages",
         "`hta what-if --method published` reads it; `hta query 'SELECT * FROM events' FILE` shows its rows";
     LEGACY_AUTOGRAD, "an export of the old torch.autograd.profiler",
@@ -34,6 +44,28 @@ recorders! {
          https://ui.perfetto.dev";
     ROCPD, "a database of rocmProfileData or rocprofv3 (rpd, rocpd)",
         "it has no operators: record the program with torch.profiler, which records AMD devices, too";
+    ROCPROF, "a trace of rocprof or hipprof",
+        ROCM_HINT;
+    ROCPROF_DATABASE, "a database of rocprof or hipprof",
+        ROCM_HINT;
+    ROCPROF_TABLE, "a table of rocprof (CSV)",
+        ROCM_HINT;
+    ROCPROFV3, "a trace of rocprofv3 or ROCm Systems Profiler",
+        ROCM_HINT;
+    OMNIPERF_TABLE, "a table of Omniperf or ROCm Compute Profiler (CSV)",
+        "it has counters of single kernels: `rocprof-compute analyze -p FOLDER` reads it; record the \
+         timeline with torch.profiler";
+    NSYS_TABLE, "a table of nsys stats (CSV)",
+        "give the database that it was made from: nsys export --type sqlite FILE.nsys-rep";
+    CHAKRA, "a Chakra execution trace (.et)",
+        "it has operators and their order, not when they ran on a device: give the Kineto traces that were \
+         recorded with it";
+    MEGASCAN, "a trace of MegaScan (MegatronApp)",
+        "it has ranges of Megatron only: record each rank with torch.profiler; https://ui.perfetto.dev shows \
+         what its aggregate.py writes";
+    TF_TIMELINE, "a timeline of TensorFlow 1 (RunMetadata)",
+        "it has no launches and steps: chrome://tracing shows it as JSON; TensorFlow 2's tf.profiler writes \
+         what XProf reads";
     HOROVOD, "a timeline of Horovod",
         "it has collectives only: record each rank with torch.profiler; chrome://tracing shows this file";
     BYTEPS, "a timeline of BytePS",

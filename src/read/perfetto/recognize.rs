@@ -14,7 +14,8 @@ use crate::input::Input;
 use crate::opening::open_any;
 use hta_trace::meta::Recorder;
 use hta_trace::recorders::{
-    OtherRecorder, PERFETTO_CHROME, PERFETTO_COMPRESSED, PERFETTO_GRAPHICS, PERFETTO_PROFILE, PERFETTO_SYSTEM,
+    OtherRecorder, PERFETTO_CHROME, PERFETTO_COMPRESSED, PERFETTO_GRAPHICS, PERFETTO_PROFILE,
+    PERFETTO_SYSTEM, ROCPROFV3,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +40,18 @@ const OF_TORCH: [&[u8]; 9] = [
     b"gpu_user_annotation",
     b"python_function",
     b"cuda_sync",
+];
+
+/// Beginnings of the categories of AMD's profilers.
+const OF_ROCPROF: [&[u8]; 8] = [
+    b"hip_",
+    b"hsa_",
+    b"rocm_",
+    b"rccl_api",
+    b"kernel_dispatch",
+    b"marker_api",
+    b"rocdecode_api",
+    b"rocjpeg_api",
 ];
 
 /// Categories that are torch's beside streams of a device.
@@ -213,6 +226,11 @@ impl FirstPackets {
         let has = |number: u32| self.fields.contains(&number);
         if has(at::COMPRESSED) {
             return Some(PERFETTO_COMPRESSED);
+        }
+        let named = self.interned.values().flat_map(|names| names.categories.iter());
+        let mut categories = self.categories.iter().map(Vec::as_slice).chain(named);
+        if categories.any(|category| OF_ROCPROF.iter().any(|start| category.starts_with(start))) {
+            return Some(ROCPROFV3);
         }
         if [1, 2, 7].into_iter().any(has) || has(33) && has(45) {
             return Some(PERFETTO_SYSTEM);

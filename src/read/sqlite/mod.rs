@@ -22,7 +22,9 @@ use super::reading::{Reading, Unsettled};
 use crate::error::{IDLE_PROCESS, ReadError};
 use database::{Database, MAGIC};
 use hta_trace::meta::Recorder;
-use hta_trace::recorders::{ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, SNAPSHOT_DATABASE};
+use hta_trace::recorders::{
+    ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, ROCPROF_DATABASE, SNAPSHOT_DATABASE,
+};
 use std::fs::File;
 use std::io::Read;
 
@@ -104,8 +106,7 @@ enum DatabaseKind {
 /// When the file is damaged, or a database of another program.
 fn open(input: &Input) -> Result<(Database, DatabaseKind), ReadError> {
     let database = Database::open(input)?;
-    let has = |table: &str| database.has(table);
-    if has("StringIds") && (has("META_DATA_EXPORT") || has("EXPORT_META_DATA")) {
+    if nsys::is_nsys(&database) {
         return Ok((database, DatabaseKind::Nsys));
     }
     if nvprof::is_nvprof(&database) {
@@ -120,20 +121,35 @@ fn open(input: &Input) -> Result<(Database, DatabaseKind), ReadError> {
     Err(ReadError::OtherDatabase { file: input.shown.clone(), tables })
 }
 
+/// Tables by which other recorders are told: names in lower case, `*` for any ending, and how many of them
+/// must be there.
+const OTHERS: [(&[&str], usize, OtherRecorder); 9] = [
+    (&["rocpd_*"], 1, ROCPD),
+    (
+        &["cann_api", "pytorch_api", "npu_info", "msprof_*", "ascendtask", "clusterstep*", "clustercomm*"],
+        1,
+        ASCEND_DATABASE,
+    ),
+    (&["string_ids", "task"], 2, ASCEND_DATABASE),
+    (&["device_traces"], 1, SNAPSHOT_DATABASE),
+    (&["trace_entry*"], 1, SNAPSHOT_DATABASE),
+    (&["segments", "blocks"], 2, SNAPSHOT_DATABASE),
+    (&["dlprof*"], 1, DLPROF),
+    // One domain of rocprof is a table; those of hipprof have names of their own.
+    (&["hip*", "hsa*", "hcc*", "roctx*"], 1, ROCPROF_DATABASE),
+    (&["a", "ops", "copy", "kfd"], 2, ROCPROF_DATABASE),
+];
+
 /// The recorder of a database that is none of ours, by its tables or its name.
 fn other_recorder(database: &Database, input: &Input) -> Option<OtherRecorder> {
-    let has = |table: &str| database.has(table);
-    let any = |start: &str| database.tables().iter().any(|t| t.to_lowercase().starts_with(start));
+    let tables: Vec<String> = database.tables().iter().map(|t| t.to_lowercase()).collect();
+    let is_like = |table: &str, pattern: &str| match pattern.strip_suffix('*') {
+        Some(start) => table.starts_with(start),
+        None => table == pattern,
+    };
+    let has = |pattern: &&&str| tables.iter().any(|t| is_like(t, pattern));
     let name = input.path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-    if any("rocpd_") || name.ends_with(".rpd") {
-        Some(ROCPD)
-    } else if has("CANN_API") || has("PYTORCH_API") || has("STRING_IDS") && has("TASK") || has("NPU_INFO") {
-        Some(ASCEND_DATABASE)
-    } else if has("device_traces") || any("trace_entry") || has("segments") && has("blocks") {
-        Some(SNAPSHOT_DATABASE)
-    } else if any("dlprof") || name.contains("dlprof") {
-        Some(DLPROF)
-    } else {
-        None
-    }
+    let by_name = [(".rpd", ROCPD), ("dlprof", DLPROF)].into_iter().find(|(part, _)| name.contains(part));
+    let by_tables = OTHERS.into_iter().find(|(all, least, _)| all.iter().filter(has).count() >= *least);
+    by_tables.map(|(.., recorder)| recorder).or(by_name.map(|(_, recorder)| recorder))
 }

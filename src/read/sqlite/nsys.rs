@@ -68,6 +68,16 @@ pub(crate) struct NsysProcesses {
     pub(crate) idle: Vec<i64>,
 }
 
+/// Whether a database is an export of nsys: its texts, and what it says of itself or rows of its recorder.
+/// nsys 2020 wrote no table about the export.
+pub(crate) fn is_nsys(database: &Database) -> bool {
+    const OWN: [&str; 5] =
+        ["META_DATA_EXPORT", "EXPORT_META_DATA", RANGES, "TARGET_INFO_SESSION_START_TIME", "ANALYSIS_FILE"];
+    let of_gpu = |table: &String| table.starts_with("CUPTI_ACTIVITY_KIND_");
+    database.has("StringIds")
+        && (OWN.iter().any(|table| database.has(table)) || database.tables().iter().any(of_gpu))
+}
+
 /// # Errors
 /// When the file is damaged.
 pub(crate) fn processes(database: &Database) -> Result<NsysProcesses, ReadError> {
@@ -106,6 +116,11 @@ pub(crate) fn process(database: &Database, input: &Input) -> Result<i64, ReadErr
     }
     match processes(database)?.ranks.as_slice() {
         [process] => Ok(*process),
+        [] if database.count(CALLS)? > 0 => refused(
+            "an export of nsys with CUDA calls, but without kernels and copies",
+            "nothing was recorded of the GPU: end the program or call cudaProfilerStop before nsys stops, \
+             record without another profiler beside it, and see the warnings of `nsys stats` on permissions",
+        ),
         [] => refused(
             "an export of nsys without GPU activity",
             "it was recorded without -t cuda, or the profiled range was empty",

@@ -134,6 +134,33 @@ fn other_databases_are_refused_by_what_they_hold() {
     assert!(other.contains("the tables albums, songs"), "{other}");
     let bare = made("d.sqlite", &(table("StringIds") + &table("META_DATA_EXPORT")));
     assert!(bare.contains("without GPU activity"), "{bare}");
+    let calls = table("CUPTI_ACTIVITY_KIND_RUNTIME") + "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1);";
+    let calls = made("e.sqlite", &(table("StringIds") + &table("META_DATA_EXPORT") + &calls));
+    assert!(calls.contains("an export of nsys with CUDA calls, but without kernels"), "{calls}");
+    for (name, tables, what) in [
+        ("f.db", &["HSA", "HIP", "OPS", "COPY", "A"][..], "a database of rocprof or hipprof"),
+        ("g.db", &["A", "OPS"], "a database of rocprof or hipprof"),
+        ("h.db", &["hip_api", "hip_kernel"], "a database of rocprof or hipprof"),
+        ("i.db", &["STRING_IDS", "TASK"], "an Ascend database"),
+        ("j.db", &["ClusterStepTraceTime"], "an Ascend database"),
+        ("k.db", &["AscendTask"], "an Ascend database"),
+        ("l.db", &["rocpd_op", "rocpd_api"], "rocpd"),
+    ] {
+        let told = made(name, &tables.iter().map(|t| table(t)).collect::<String>());
+        assert!(told.contains(what), "{name}: {told}");
+    }
+}
+
+#[test]
+fn an_export_that_says_nothing_of_itself_is_read() {
+    let folder = folder();
+    let path = folder.path().join("old.sqlite");
+    export(&path);
+    let before = kernels(&answer(std::slice::from_ref(&path), &options()));
+    let db = Connection::open(&path).expect("it is there");
+    db.execute_batch("DROP TABLE META_DATA_EXPORT").expect("it can be dropped");
+    assert_eq!(kernels(&answer(std::slice::from_ref(&path), &options())), before);
+    assert_eq!(before.len(), 2);
 }
 
 #[test]

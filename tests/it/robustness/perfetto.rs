@@ -122,6 +122,7 @@ fn packet(field: u32, content: &ProtoMessage) -> ProtoMessage {
 fn traces_of_other_programs_are_refused_by_name() {
     let nothing = ProtoMessage::new();
     let browser = ProtoMessage::new().int(9, 1).int(11, 5).text(22, "toplevel").text(23, "Run");
+    let rocm = ProtoMessage::new().int(9, 1).int(11, 5).text(22, "kernel_dispatch").text(23, "gemm");
     let render = ProtoMessage::new().int(14, 1);
     let specification = ProtoMessage::new().int(1, 1).text(2, "Vertex");
     let names = ProtoMessage::new().message(24, &specification);
@@ -129,6 +130,10 @@ fn traces_of_other_programs_are_refused_by_name() {
         (vec![packet(1, &nothing)], "a Perfetto trace of Android or Linux"),
         (vec![packet(2, &nothing)], "a Perfetto trace of Android or Linux"),
         (vec![packet(33, &nothing), packet(45, &nothing)], "a Perfetto trace of Android or Linux"),
+        (
+            vec![packet(33, &nothing), packet(45, &nothing), packet(11, &rocm)],
+            "a trace of rocprofv3 or ROCm Systems Profiler",
+        ),
         (vec![packet(51, &nothing)], "a Perfetto trace of Chrome"),
         (vec![packet(66, &nothing)], "a heap or CPU profile of Perfetto"),
         (vec![packet(12, &names), packet(53, &render)], "GPU render stages of a graphics driver"),

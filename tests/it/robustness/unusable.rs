@@ -219,6 +219,25 @@ fn reports_that_must_be_exported_are_refused_with_the_command() {
         ("a.nsys-rep", &binary[..], "Nsight Systems", "nsys export --type sqlite"),
         ("b.qdrep", &binary[..], "Nsight Systems", "nsys export --type sqlite"),
         ("c.ncu-rep", &binary[..], "Nsight Compute", "torch.profiler or nsys"),
+        ("e.0.et", &b"\x07\x0a\x050.0.4\x03\x08\x01\x12"[..], "a Chakra execution trace", "Kineto traces"),
+        (
+            "f.pb",
+            &b"\x0a\x40\x0a\x3e\x0a\x26/job:localhost/replica:0/task:0"[..],
+            "TensorFlow 1",
+            "chrome://tracing",
+        ),
+        (
+            "g.csv",
+            &b"\"Index\",\"KernelName\",\"gpu-id\"\n0,\"f\",1\n"[..],
+            "a table of rocprof",
+            "torch.profiler",
+        ),
+        (
+            "h.json",
+            &b"[{\"name\": \"iteration\", \"ph\": \"B\", \"rel_ts\": 0, \"pad_before\": 1}]"[..],
+            "MegaScan",
+            "torch.profiler",
+        ),
         ("d.nvvp", &b"<?xml version=\"1.0\"?><session></session>"[..], "Visual Profiler", "nvprof -o"),
     ] {
         let said = says(name, bytes);
@@ -263,6 +282,20 @@ fn files_of_other_profilers_are_refused_by_name() {
     );
     assert_eq!(hta(&timeline, &["what-if", "--method", "published"]).0, Some(0));
     assert_eq!(hta(&timeline, &["query", "SELECT * FROM events"]).0, Some(0));
+    let named = |process: &str| {
+        let name = format!(r#"{{"ph":"M","name":"process_name","pid":1,"args":{{"name":"{process}"}}}}"#);
+        hta(&format!("[{name},{},{}]", row("Op", 0), row("Op", 10)), &["breakdown"])
+    };
+    for (process, what) in [
+        ("/job:localhost/replica:0/task:0/device:CPU:0 Compute", "a timeline of TensorFlow 1"),
+        ("/device:GPU:0/stream:all Compute", "a timeline of TensorFlow 1"),
+        ("/device:GPU:0", "a trace of TensorFlow or JAX"),
+        ("CPU HIP API", "a trace of rocprof or hipprof"),
+        ("DP0-PP1-TP0", "a trace of MegaScan"),
+    ] {
+        let (code, says) = named(process);
+        assert!(code == Some(2) && says.contains(what) && says.contains("hint: "), "{process}: {says}");
+    }
     // Together with a trace it counts as a loss.
     std::fs::write(dir.path().join("b.json"), rows(&["cpu_op"])).expect("a file");
     std::fs::write(&path, &ascend).expect("a file");
