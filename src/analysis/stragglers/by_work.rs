@@ -44,6 +44,10 @@ pub(crate) fn add(job: &Job, options: &Options, judged: &mut Judgement, replayed
         (judged.unproven, judged.unconfirmed) = Default::default();
         judged.stragglers.retain(|s| s.parts.iter().all(|p| found.parts.contains(p)));
         judged.stragglers.insert(0, found);
+        if judged.steps.is_empty() {
+            // No chain says which steps are judged: all were.
+            judged.steps.clone_from(&judged.length.keys);
+        }
     }
 }
 

@@ -127,6 +127,11 @@ impl LocalGroup {
         self.desc.as_deref().filter(|d| !d.is_empty() && *d != "undefined")
     }
 
+    /// Whether nothing distinguishes it from the rank's other groups.
+    pub fn is_unknown(&self) -> bool {
+        self.name.is_none() && self.members.is_none() && self.head.is_empty() && self.pointer.is_none()
+    }
+
     /// Fills missing fields from the file's own list of groups.
     pub fn complete(&mut self, header: &HeaderGroups) {
         let meta = header.meta;

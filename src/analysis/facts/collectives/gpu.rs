@@ -40,8 +40,6 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let (mut e, mut kind) = described(trace, a, launch, &chain, &marks);
         let op = chain.last().map(|row| trace.span(*row));
         let title = launch.and_then(|(at, lane)| marks.title(lane, Some(at), op, trace));
-        e.group.complete(&header);
-        let mut edges = Vec::new();
         let me = trace.rank;
         let edge = |src, dst, bytes| Message { call: 0, src, dst, bytes };
         let named = match (kind, e.src, e.dst) {
@@ -50,18 +48,24 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             (CollectiveKind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
             _ => None,
         };
-        let mut bytes = e.bytes(kind);
-        match named {
-            Some((src, dst)) => edges.push(edge(src, dst, bytes)),
-            None if kind.is_point_to_point() || kind == CollectiveKind::Unknown => {
-                let pending = launch.map(|(at, lane)| messages.before(lane, at)).unwrap_or_default();
-                edges.extend(pending.iter().map(|m| edge(m.src, m.dst, m.bytes)));
-                if !edges.is_empty() {
-                    bytes = edges.iter().filter(|x| x.src == me).map(|x| x.bytes).sum::<Option<i64>>();
-                    kind = joined_kind(&edges, me, e.group.members.as_ref());
-                }
+        let is_message = kind.is_point_to_point() || kind == CollectiveKind::Unknown;
+        let pending: Vec<CallEvidence> = match launch {
+            Some((at, lane)) if named.is_none() && is_message || e.group.is_unknown() => {
+                messages.before(trace, lane, at)
             }
-            None => {}
+            _ => Vec::new(),
+        };
+        let sent: Vec<Message> = match named {
+            Some((src, dst)) => vec![edge(src, dst, e.bytes(kind))],
+            None if is_message => pending.iter().filter_map(|m| message(m, me)).collect(),
+            None => Vec::new(),
+        };
+        join(&mut e, kind, &pending, !sent.is_empty());
+        e.group.complete(&header);
+        let mut bytes = e.bytes(kind);
+        if named.is_none() && !sent.is_empty() {
+            bytes = sent.iter().filter(|x| x.src == me).map(|x| x.bytes).sum::<Option<i64>>();
+            kind = joined_kind(&sent, me, e.group.members.as_ref());
         }
         if let Some((at, lane)) = launch {
             messages.launched(lane, at);
@@ -92,7 +96,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             step: a.step(),
             shape: found.shapes.shared(shape),
         };
-        found.calls.push((call, edges));
+        found.calls.push((call, sent));
     }
 }
 
@@ -159,56 +163,78 @@ fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
     from.into_iter().flat_map(|op| trace.stacks.outward(op)).filter(is_kept).collect()
 }
 
-#[derive(Clone, Copy)]
-struct TimedMessage {
-    at: Ns,
-    src: u32,
-    dst: u32,
-    bytes: Option<i64>,
+/// The message that a record of a send or receive describes.
+fn message(record: &CallEvidence, me: u32) -> Option<Message> {
+    let (src, dst) = match (record.kind?, record.src, record.dst) {
+        (CollectiveKind::Send, _, Some(to)) => (me, to),
+        (CollectiveKind::Recv, Some(from), _) => (from, me),
+        _ => return None,
+    };
+    Some(Message { call: 0, src, dst, bytes: record.kind.and_then(|kind| record.bytes(kind)) })
 }
 
-/// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched
-/// after them and carries those that no other kernel has taken.
+/// Gives a kernel that names no group that of the records before it: of its messages, or of the collectives
+/// of its kind, if they all have one group. A coalesced kernel does the work of several calls.
+fn join(e: &mut CallEvidence, kind: CollectiveKind, pending: &[CallEvidence], has_messages: bool) {
+    let is_point = |k: CollectiveKind| k.is_point_to_point();
+    let is_own = |m: &&CallEvidence| {
+        m.kind.is_some_and(|k| if has_messages { is_point(k) } else { k == kind && !is_point(k) })
+    };
+    let own: Vec<&CallEvidence> = pending.iter().filter(is_own).collect();
+    let Some(last) = own.last().filter(|last| own.iter().all(|m| m.group == last.group)) else { return };
+    if !e.group.is_unknown() || last.group.is_unknown() {
+        return;
+    }
+    e.group = last.group.clone();
+    if !has_messages {
+        let sum = |of: fn(&CallEvidence) -> Option<i64>| own.iter().map(|m| of(m)).sum::<Option<i64>>();
+        (e.in_elements, e.out_elements) = (sum(|m| m.in_elements), sum(|m| m.out_elements));
+        e.shape_elements = e.shape_elements.or_else(|| sum(|m| m.shape_elements));
+        (e.seq, e.dtype) = (e.seq.or(last.seq), e.dtype.take().or_else(|| last.dtype.clone()));
+    }
+}
+
+/// Collectives and messages that operators recorded with their group, per thread in order of time. A
+/// coalesced kernel is launched after them and carries those that no other kernel has taken.
 struct RecordedMessages {
-    by_lane: BTreeMap<u32, Vec<TimedMessage>>,
+    /// Time and row.
+    by_lane: BTreeMap<u32, Vec<(Ns, u32)>>,
     taken: BTreeMap<u32, Ns>,
 }
 
 impl RecordedMessages {
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let mut by_lane: BTreeMap<u32, Vec<TimedMessage>> = BTreeMap::new();
+        let mut by_lane: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
         let Some(name) = c.strings.lookup(b"record_param_comms") else {
             return Self { by_lane, taken: BTreeMap::new() };
         };
-        // Consider only operators that name a peer; there are few.
-        let mut rows: Vec<u32> =
-            [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
+        // Consider only operators that name a peer or a group; there are few.
+        let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank, Arg::GroupName]
+            .iter()
+            .flat_map(|a| c.args.column(*a).rows())
+            .filter(|&r| c.name(r as usize) == name && trace.classes[r as usize] == Class::HostOp)
+            .collect();
         rows.sort_unstable();
         rows.dedup();
-        rows.retain(|&r| c.name(r as usize) == name && trace.classes[r as usize] == Class::HostOp);
         for row in rows {
-            let mut e = CallEvidence::default();
-            e.add(trace, row);
-            let (src, dst) = match (e.kind, e.src, e.dst) {
-                (Some(CollectiveKind::Send), _, Some(to)) => (trace.rank, to),
-                (Some(CollectiveKind::Recv), Some(from), _) => (from, trace.rank),
-                _ => continue,
-            };
-            let bytes = e.kind.and_then(|k| e.bytes(k));
-            let at = c.ts[row as usize];
-            by_lane.entry(c.lane[row as usize]).or_default().push(TimedMessage { at, src, dst, bytes });
+            by_lane.entry(c.lane[row as usize]).or_default().push((c.ts[row as usize], row));
         }
-        by_lane.values_mut().for_each(|m| m.sort_by_key(|m| m.at));
+        by_lane.values_mut().for_each(|m| m.sort_unstable());
         Self { by_lane, taken: BTreeMap::new() }
     }
 
-    /// Messages of the thread since its previous launch of a communication kernel.
-    fn before(&mut self, lane: u32, at: Ns) -> Vec<TimedMessage> {
+    /// What the thread recorded since its previous launch of a communication kernel.
+    fn before(&self, trace: &RankTrace, lane: u32, at: Ns) -> Vec<CallEvidence> {
         let since = self.taken.get(&lane).copied().unwrap_or(Ns::MIN);
         let all = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);
-        let (from, until) = (all.partition_point(|m| m.at <= since), all.partition_point(|m| m.at <= at));
-        all.get(from..until).unwrap_or_default().to_vec()
+        let (from, until) = (all.partition_point(|m| m.0 <= since), all.partition_point(|m| m.0 <= at));
+        let record = |(_, row): &(Ns, u32)| {
+            let mut e = CallEvidence::default();
+            e.add(trace, *row);
+            e
+        };
+        all.get(from..until).unwrap_or_default().iter().map(record).collect()
     }
 
     fn launched(&mut self, lane: u32, at: Ns) {
