@@ -125,7 +125,7 @@ impl Context<'_> {
         let n = self.account.steps.len().max(1) as Ns * devices;
         let of = if devices == cause.ranks.len() as Ns { "rank" } else { "device" };
         let each = self.owned_on(&cause.ranks, &cause.owned, part) / n;
-        cause.words = (rule.words)(each, self.account.step_time(), self.trust);
+        cause.words = (rule.words)(each, self.account.step_time(), self);
         self.name_steps(&mut cause);
         cause.evidence = vec![Evidence {
             table: "time_account",

@@ -255,9 +255,8 @@ pub(crate) struct CommunicationRule {
     pub(crate) least_pct: f64,
     /// The gain, from the time that the cause owns, ns.
     pub(crate) gain: fn(&Context, Ns) -> Ns,
-    /// Made from the time of a step and device, that of a step, and what was
-    /// recorded.
-    pub(crate) words: fn(Ns, Ns, &RecordingTrust) -> CauseWords,
+    /// Made from the time of a step and device, and that of a step.
+    pub(crate) words: fn(Ns, Ns, &Context) -> CauseWords,
     /// What is exposed, in the evidence.
     pub(crate) noun: &'static str,
     /// What else the words rest on.

@@ -3,16 +3,20 @@
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
 use crate::diagnosis::trust::RecordingTrust;
+use crate::job::exposed::{CallSpan, ExposedKind, divide};
+use crate::job::{Job, Member};
 use crate::recording::capability::Capability;
 use crate::recording::limit::Limit;
 use crate::recording::rules::MISSING_RANKS;
-use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{capital, uncapital};
 use hta_base::wording::ranks::ranks_named;
+use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "comm_unmatched",
@@ -41,19 +45,22 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// Rules by which communication is not divided although all ranks are recorded.
 const TIMES: [&str; 2] = ["time_origin", "ends_apart"];
 
-fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> CauseWords {
-    let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
+fn words(each: Ns, step: Ns, context: &Context) -> CauseWords {
+    let (share, per) = (fmt_pct(percent(each, step)), context.trust.per_step());
     let takes = format!(
         "Communication that no compute hides takes {}{per} ({share}), and cannot be divided into waiting and \
          transfer",
         fmt_ns(each)
     );
-    let (why, action) = why_unmatched(trust);
+    let (why, action) = why_unmatched(context.trust, || of_calls(context.job));
     CauseWords::new(takes, why, action)
 }
 
 /// Why communication is not divided, and what to do about it.
-fn why_unmatched(trust: &RecordingTrust) -> (String, String) {
+fn why_unmatched(
+    trust: &RecordingTrust,
+    of_calls: impl FnOnce() -> (&'static str, &'static str),
+) -> (String, String) {
     let recording = &trust.recording;
     let limit = |is_one: &dyn Fn(&Limit) -> bool| recording.limits().iter().find(|l| is_one(l));
     let told = |l: &Limit| (capital(&l.sentence), l.next.clone());
@@ -74,7 +81,10 @@ fn why_unmatched(trust: &RecordingTrust) -> (String, String) {
     }
     // Collectives may stand behind the cut of a file.
     let is_cut = |l: &Limit| l.is_behind_cut() && COMPARED.contains(&l.capability);
-    limit(&is_cut).map_or_else(|| (NO_GROUPS.0.to_string(), NO_GROUPS.1.to_string()), told)
+    limit(&is_cut).map(told).unwrap_or_else(|| {
+        let (why, action) = of_calls();
+        (why.to_string(), action.to_string())
+    })
 }
 
 /// Capabilities that rest on the matched collectives of several ranks.
@@ -88,6 +98,66 @@ const NO_GROUPS: (&str, &str) = (
     "The ranks of its collectives are not recorded",
     "record again with a PyTorch that writes the process group of each collective (2.2 or later)",
 );
+
+/// The same where other calls of the job have known groups: of kernels, and of ranges on the host.
+const NOT_BY_THESE: [(&str, &str); 2] = [
+    (
+        "Its kernels name no process group, unlike others of the same job",
+        "record the host, too (ProfilerActivity.CPU): the operators name the group of each collective",
+    ),
+    (
+        "Its calls name no process group, and order, sizes and ends do not tell which it is",
+        "hta communication lists the calls without a match",
+    ),
+];
+
+/// The same where groups are known, but not the other ranks of messages.
+const NO_PEERS: (&str, &str) = (
+    "The ranks that its messages go to and come from are not recorded",
+    "record the operators, too (ProfilerActivity.CPU): those of each send and receive name the other rank",
+);
+
+/// The same where groups are known, but no call of another rank is the same.
+const ALONE: (&str, &str) = (
+    "Its calls have no partner among those of the other ranks",
+    "record the same steps on all ranks, whole: start and stop the profilers behind a barrier",
+);
+
+/// The same where no call runs.
+const BESIDE_CALLS: (&str, &str) = (
+    "It lies in operators of collectives and ranges around them, while no collective runs",
+    "exchange in fewer and larger calls (buckets, coalescing), if the host's part of each is to be saved",
+);
+
+/// Why most of the time is not matched, by the calls that run in it.
+fn of_calls(job: &Job) -> (&'static str, &'static str) {
+    let has_groups = job.matched.groups.iter().any(|g| g.name.is_some() && g.members.is_some());
+    let mut sums: BTreeMap<(&str, &str), Ns> = BTreeMap::new();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        let reason =
+            |call: u32| {
+                let shape = &job.call(Member { part, call }).shape;
+                let has_peers = || p.calls.edges.binary_search_by_key(&call, |m| m.call).is_ok();
+                match job.matched.group_of(part, shape.group).and_then(|g| job.matched.groups.get(g as usize))
+                {
+                    Some(group) if group.members.is_some() => {
+                        if shape.kind.is_point_to_point() && !has_peers() { NO_PEERS } else { ALONE }
+                    }
+                    _ if has_groups => NOT_BY_THESE[usize::from(shape.on_host)],
+                    _ => NO_GROUPS,
+                }
+            };
+        for (l, lane) in p.lanes.iter().enumerate() {
+            let calls = p.calls_in(l, Span::new(Ns::MIN, Ns::MAX));
+            let runs: Vec<CallSpan> = calls.map(|call| job.run(Member { part, call })).collect();
+            let pieces = divide(&lane.exposed, &runs).into_iter();
+            for piece in pieces.filter(|piece| piece.what == ExposedKind::Unmatched) {
+                *sums.entry(piece.call.map_or(BESIDE_CALLS, reason)).or_default() += piece.span.len();
+            }
+        }
+    }
+    sums.into_iter().max_by_key(|(_, ns)| *ns).map_or(NO_GROUPS, |(most, _)| most)
+}
 
 /// How many ranks count.
 fn there(trust: &RecordingTrust) -> String {
@@ -109,7 +179,8 @@ mod tests {
     /// sentence and next.
     fn why(world: Option<u32>, limits: &[(Option<u32>, [&str; 5])]) -> (String, String) {
         let recording = Arc::new(Recording::of_texts(limits.iter().copied(), 4));
-        why_unmatched(&RecordingTrust { recording, world, present: 4, ..RecordingTrust::default() })
+        let trust = RecordingTrust { recording, world, present: 4, ..RecordingTrust::default() };
+        why_unmatched(&trust, || NO_GROUPS)
     }
 
     const LOST: (Option<u32>, [&str; 5]) =

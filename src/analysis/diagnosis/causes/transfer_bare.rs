@@ -6,7 +6,6 @@ use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
-use crate::diagnosis::trust::RecordingTrust;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -32,8 +31,8 @@ fn gain(context: &Context, owned: Ns) -> Ns {
     context.repairs.of_network().map_or(bound, |all| bound.min(all))
 }
 
-fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> CauseWords {
-    let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
+fn words(each: Ns, step: Ns, context: &Context) -> CauseWords {
+    let (share, per) = (fmt_pct(percent(each, step)), context.trust.per_step());
     CauseWords::new(
         "No compute hides the transfers between ranks",
         format!("They take {}{per} ({share})", fmt_ns(each)),
