@@ -16,7 +16,7 @@ use crate::job::rank_words::RankWords;
 use crate::job::strays::{self, Stray};
 use crate::job::waits::{Arrivals, CallWait, JobWaits, root, split};
 use hta_base::units::{Ns, Span, fmt_ns};
-use hta_trace::collective::CollectiveCall;
+use hta_trace::collective::{CollectiveCall, CollectiveKind};
 use hta_trace::shared::SharedFacts;
 use hta_trace::step::StepRule;
 use hta_trace::strings::Interner;
@@ -140,7 +140,18 @@ impl Job {
     pub(crate) fn run(&self, m: Member) -> CallSpan {
         let span = self.call(m).span;
         let outcome = self.outcome(m).filter(|o| !self.is_stray(o.instance));
-        CallSpan { call: m.call, span, until: outcome.map(|o| span.start + o.wait) }
+        let until = |o: CallWait| (span.start + o.wait).max(span.end - self.received_in(m, o, span.len()));
+        CallSpan { call: m.call, span, until: outcome.map(until) }
+    }
+
+    /// How long the other rank of a message received, if a host sent it: its range lasts until its thread
+    /// looks after it, and nothing is transferred then. For other calls `len`.
+    fn received_in(&self, m: Member, o: CallWait, len: Ns) -> Ns {
+        let shape = &self.call(m).shape;
+        let is_sent = shape.on_host && shape.kind == CollectiveKind::Send;
+        let instance = self.instances().get(o.instance as usize).filter(|_| is_sent);
+        let other = instance.and_then(|i| self.members(i).iter().find(|other| **other != m));
+        other.and_then(|other| self.transfer_ns(*other)).map_or(len, |ns| ns.clamp(0, len))
     }
 
     /// Arrivals of the instance at an index.

@@ -7,7 +7,7 @@ use crate::pipeline::placed::PlacedRank;
 use crate::pipeline::placed::graph_of;
 use crate::pipeline::replay::ChunkPlace;
 use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines, WorstPipeline};
-use crate::pipeline::what_if::{MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
+use crate::pipeline::what_if::{EQUAL_STAGES, MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
 /// The schedule with its size: `1F1B, 4 stages x 8 micro-batches`.
@@ -80,6 +80,8 @@ pub(crate) struct ToldBubble {
     /// What equal stages save over all steps, or a rank that is slow no more, ns; `None` if the stages are as
     /// equal as single chunks.
     pub(crate) gain: Option<Ns>,
+    /// What a replay with equal stages saves then, which may be chance, ns.
+    pub(crate) replayed: Option<Ns>,
     /// Whether the gain takes for work what may be a slow device.
     pub(crate) is_open: bool,
 }
@@ -126,7 +128,14 @@ pub(crate) fn told(job: &Job, staged: &StagedPipelines) -> Option<ToldBubble> {
         ),
     };
     let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
-    Some(ToldBubble { ranks, what, why, action: action(run, s, stage, gain), gain, is_open })
+    let replayed = if gain.is_none() { gain_by_replay(run) } else { None };
+    Some(ToldBubble { ranks, what, why, action: action(run, s, stage, gain), gain, replayed, is_open })
+}
+
+/// What a replay with equal stages saves over all steps.
+fn gain_by_replay(run: &PipelineRun) -> Option<Ns> {
+    let equal = changes(run).into_iter().find(|c| c.change == EQUAL_STAGES)?;
+    equal.gain.filter(|ns| *ns > 0).map(|ns| ns.saturating_mul(run.steps.len() as Ns))
 }
 
 /// The ranks of all pipelines that have a stage, ascending.
@@ -195,6 +204,11 @@ fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gai
             fmt_ns(s.whole.len()),
             after(c)
         ));
+    }
+    if let (None, Some(c)) = (gain, find(EQUAL_STAGES))
+        && c.gain.is_some_and(|ns| ns > 0)
+    {
+        out.push(format!("stages of equal work: about {}", after(c)));
     }
     if let Some(c) = find(MORE_CHUNKS).filter(|c| c.gain.is_some_and(|ns| ns > 0)) {
         let stages = c.value.split(',').next().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_steps};
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
-use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LISTED_PCT, TransferRule};
 use crate::job::delay::step_of;
 use crate::job::exposed::{ExposedKind, ExposedPiece};
 use crate::job::{Group, Job, Member, RankSummary};
@@ -17,7 +17,7 @@ use crate::pipeline::bubble_words::told;
 use crate::pipeline::gaps::PipelineGaps;
 use crate::pipeline::measured::Pipelines;
 use crate::pipeline::stages::{StagedPipelines, WorstPipeline};
-use hta_base::units::{Ns, fmt_ns};
+use hta_base::units::{Ns, fmt_ns, percent};
 use hta_trace::collective::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +90,10 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
     };
     let words = CauseWords::new(told.what, told.why, told.action);
     let evidence = staged.worst().map(evidence).into_iter().collect();
-    Some(KnownTransfers { ranks: told.ranks, gain: told.gain, p_value: None, certainty, words, evidence })
+    // A replay says more than the bound, unless what it offers is too small to be told.
+    let is_told = |ns: &Ns| percent(*ns, context.account.time).is_some_and(|pct| pct >= LISTED_PCT);
+    let gain = told.gain.or(told.replayed.filter(is_told));
+    Some(KnownTransfers { ranks: told.ranks, gain, p_value: None, certainty, words, evidence })
 }
 
 /// The step of the pipeline that is told.
