@@ -46,6 +46,8 @@ pub(crate) struct Diagnosis {
     pub(crate) paced: Option<Ns>,
     /// Ranks that may be late by chance, in words.
     pub(crate) unproven: Vec<String>,
+    /// By how much the first of them is late, percent of a step.
+    pub(crate) unproven_pct: f64,
 }
 
 pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
@@ -130,7 +132,8 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         DeviceVendor::Host => host_operators::sums(partials),
         _ => BTreeMap::new(),
     };
-    Diagnosis { account, causes, trust, topology, operators, paced, unproven: late.unproven }
+    let (unproven, unproven_pct) = (late.unproven, late.unproven_pct);
+    Diagnosis { account, causes, trust, topology, operators, paced, unproven, unproven_pct }
 }
 
 /// Number and sum of the pauses, by rank.

@@ -79,6 +79,8 @@ pub(crate) struct LateRanks {
     pub(crate) in_steps: Vec<LateRank>,
     /// Ranks that are late by as much as a straggler, which may be chance, in words.
     pub(crate) unproven: Vec<String>,
+    /// By how much the first of them is late, percent of a step.
+    pub(crate) unproven_pct: f64,
     /// By part and step: the straggler.
     places: BTreeMap<(u32, StepKey), usize>,
     /// By part, for jobs without steps.
@@ -130,6 +132,8 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     let Judged { judgement: judged, why } = shared.as_ref();
     if judged.steps.len() > 1 {
         out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
+        let mut shares = judged.unproven.iter().filter_map(|u| percent(u.gain, judged.median_step));
+        out.unproven_pct = shares.find(|pct| *pct >= UNPROVEN_PCT).unwrap_or(0.0);
     }
     // Who is late because of tokens is not repaired by becoming as the others: another cause owns that.
     let has_uneven_experts = ExpertImbalance::of(job).is_some();

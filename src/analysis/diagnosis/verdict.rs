@@ -16,7 +16,7 @@ use crate::recording::capability::{Capability, Grade};
 use crate::recording::rules::{MISSING_RANKS, NOT_RECORDED};
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::{plural, uncapital};
+use hta_base::wording::counts::{capital, plural, uncapital};
 use hta_base::wording::ranks::ranks_named;
 use hta_trace::kernel::category::Category;
 
@@ -56,6 +56,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
         .filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
     let lines = sentences(found, &causes, outside.uncounted.as_deref());
+    let (lines, unproven) = with_unproven(found, &causes, lines);
     let mut notes = outside.notes;
     notes.extend(outside.uncounted.filter(|_| !causes.is_empty()).map(|between| uncapital(&between)));
     if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT && !causes.is_empty()) {
@@ -84,7 +85,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
         notes.insert(0, busy(found));
     }
     notes.extend(saves_nothing(found));
-    notes.extend(found.unproven.iter().cloned());
+    notes.extend(unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
     let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
@@ -101,6 +102,22 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
         totals: totals(account),
         mix: mix(account),
         operators: operators(found),
+    }
+}
+
+/// Begins with a rank that may be late by chance, if it is late by more than the first cause saves; and those
+/// that are left for the remarks.
+fn with_unproven<'a>(
+    found: &'a Diagnosis,
+    causes: &[ToldCause],
+    [what, shows]: [String; 2],
+) -> ([String; 2], &'a [String]) {
+    let saves_more = causes.first().is_some_and(|c| c.saved.is_empty() || c.saved_pct >= found.unproven_pct);
+    match found.unproven.split_first() {
+        Some((first, others)) if !saves_more => {
+            ([format!("{}.", capital(first)), if causes.is_empty() { shows } else { what }], others)
+        }
+        _ => ([what, shows], &found.unproven),
     }
 }
 
@@ -329,8 +346,12 @@ fn busy(found: &Diagnosis) -> String {
         .first()
         .filter(|(name, _)| name != Category::Unknown.name())
         .map_or(String::new(), |(name, pct)| format!("; {name} is {} of the compute", fmt_pct(Some(*pct))));
+    if found.trust.vendor == DeviceVendor::Host {
+        // A host that waits for a message is blocked, and does nothing.
+        let share = percent(account.sum(TimePart::Compute), account.all());
+        return format!("The CPU computes {} of the time", fmt_pct(share));
+    }
     let what = match found.trust.vendor {
-        DeviceVendor::Host => "The CPU is".to_string(),
         _ if account.devices == 1 => "The GPU is".to_string(),
         _ => format!("The {} devices are", account.devices),
     };

@@ -134,6 +134,14 @@ fn two_ranks_and_three_steps_prove_nothing() {
         "{:?}",
         few.notes("stragglers")
     );
+    // It comes before what saves less.
+    let told = |a: &Answer| a.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+    assert!(
+        told(&few).lines[0].starts_with("Cannot tell whether rank 1 is slower: "),
+        "{:?}",
+        told(&few).lines
+    );
+    assert!(told(&few).causes.first().is_none_or(|c| c.saved_pct < 5.0), "{:?}", told(&few).causes);
     let enough = job(8);
     assert_eq!(one(&enough).text("ranks"), "1");
     assert!(one(&enough).float("p_value").is_some_and(|p| p < 0.01));
