@@ -20,9 +20,11 @@ use crate::random::below;
 pub(crate) const P_MOST: f64 = 0.02;
 /// A place that more than this share of a class passes is no contrast within the class.
 const SHARE_MOST: f64 = 0.6;
-/// Least factor of a place, and least mean in deviations of the means of groups.
+/// Least factor of a place, and least mean in deviations of the means of groups. The mean of more groups than
+/// a NIC has differs less by chance: a host is known by all of its links together.
 const FACTOR_LEAST: f64 = 1.2;
 const SIGMAS_LEAST: f64 = 5.0;
+const GROUPS_OF_NIC: f64 = 2.0;
 /// Share of the evidence of the best place from which another one cannot be told from it.
 const AS_GOOD: f64 = 0.9;
 /// Most places that are looked for one after the other.
@@ -215,7 +217,8 @@ fn score(column: &[u32], means: &GroupMeans) -> Option<PlaceScore> {
     let sigma = mean(known().filter_map(|g| means.sigma.get(*g as usize).copied()))?;
     let mut sorted: Vec<f64> = known().filter_map(|g| means.mean[*g as usize]).collect();
     sorted.sort_by(f64::total_cmp);
-    let is_slow = middle >= FACTOR_LEAST.ln().max(SIGMAS_LEAST * sigma);
+    let by_chance = sigma * (GROUPS_OF_NIC / sorted.len() as f64).sqrt().min(1.0);
+    let is_slow = middle >= FACTOR_LEAST.ln().max(SIGMAS_LEAST * by_chance);
     let is_even = quantile(&sorted, 0.25)? >= middle / 2.0;
     Some(PlaceScore { mean: middle, gain, is_even, is_slow })
 }

@@ -151,6 +151,21 @@ fn a_nic_a_host_and_a_rail_are_named_where_groups_cross() {
     }
 }
 
+/// Half of the rings of its stages pass a host, which makes their spread look larger than it is.
+#[test]
+fn a_host_that_is_a_little_slow_is_named_by_all_of_its_links() {
+    let job = mesh(8, 4, 2);
+    for noise in [Noise::Normal, Noise::Bursts] {
+        let is_named = |n: &u64| {
+            let host = FabricPlace::Host((n % 8) as u32);
+            let evidence = transfers(&job, Some((host, 1.3, PathModel::Boundary)), 10, noise, *n);
+            let slow = found(&job, &evidence, false);
+            slow.first().is_some_and(|s| s.verdict == PlaceVerdict::Named && s.places == [host])
+        };
+        assert!((0..48).filter(is_named).count() >= 45);
+    }
+}
+
 /// One ring carries all of a rail: its switch, 8 NICs and 8 links look the same.
 #[test]
 fn what_the_same_groups_pass_is_a_set() {
