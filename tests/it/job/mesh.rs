@@ -305,7 +305,12 @@ fn hybrid_shards_with_contexts_and_tensors_have_four_dimensions() {
         ("mesh_cp", |r| along(r, 2, 2)),
         ("mesh_tp", |r| along(r, 2, 1)),
     ];
-    let answer = job(16, &(0..16).collect::<Vec<_>>(), &HSDP);
+    // torchtitan calls the shards of both `fsdp`.
+    const FSDP: [Family; 4] = [HSDP[0], ("mesh_fsdp", |r| along(r, 4, 2)), HSDP[2], HSDP[3]];
+    let all: Vec<u32> = (0..16).collect();
+    assert_eq!(places(&job(16, &all, &FSDP)), places(&job(16, &all, &HSDP)));
+    assert!(dimensions(&job(16, &all, &FSDP)).contains(&"dp_shard x cp 4 2@4 x 2@2 description".to_string()));
+    let answer = job(16, &all, &HSDP);
     for (rank, place) in (0..16).zip(places(&answer)) {
         let (replica, shard, cp, tp) = (rank / 8, rank / 4 % 2, rank / 2 % 2, rank % 2);
         assert_eq!(place, format!("dp_replicate {replica}, dp_shard {shard}, cp {cp}, tp {tp}"));

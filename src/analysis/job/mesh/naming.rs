@@ -11,6 +11,9 @@ use crate::job::mesh::{DimensionSource, FamilyState, MeshFamily};
 /// Order in which one of several names of a dimension is shown.
 const PREFERRED: [&str; 7] = ["pp", "tp", "dp", "dp_replicate", "dp_shard", "cp", "ep"];
 
+/// The shards of the parameters.
+const SHARD: &str = "dp_shard";
+
 /// Divides the ranks by the regular families, and names what it can; the families get their atoms and names.
 pub(super) fn named_atoms(world: u32, families: &mut [MeshFamily]) -> Vec<Atom> {
     for f in families.iter_mut().filter(|f| f.state == FamilyState::Single) {
@@ -41,6 +44,10 @@ pub(super) fn named_atoms(world: u32, families: &mut [MeshFamily]) -> Vec<Atom> 
     name_by_use(families, &mut named);
     for f in families.iter_mut().filter(is_kept) {
         f.name = match f.meaning {
+            // With other dimensions it is their product.
+            GroupName::Dimension(SHARD) if f.atoms.len() > 1 => {
+                product_of(&f.atoms, &named).or_else(|| Some(SHARD.to_string()))
+            }
             GroupName::Dimension(name) => Some(name.to_string()),
             GroupName::Ends => None,
             GroupName::Product(_) | GroupName::Default | GroupName::Nameless => product_of(&f.atoms, &named),
@@ -91,10 +98,15 @@ fn add(atom: &mut Atom, name: &str) {
     atom.names.sort_by_key(place);
 }
 
-/// Names the one atom of a product that has no name yet: `dp_shard x cp` without `cp` is `dp_shard`.
+/// Names the one atom of a product that has no name yet: `dp_shard x cp` without `cp` is `dp_shard`. So is
+/// `fsdp`, by which some mean the shards of each part of the context, too.
 fn name_rests(families: &[MeshFamily], atoms: &mut [Atom]) {
     for f in families.iter().filter(|f| f.state == FamilyState::Regular) {
-        let GroupName::Product(names) = f.meaning else { continue };
+        let names = match &f.meaning {
+            GroupName::Product(names) => names,
+            GroupName::Dimension(name) if *name == SHARD => std::slice::from_ref(name),
+            _ => continue,
+        };
         let is_named = |name: &str| atoms.iter().any(|a| a.names.iter().any(|n| n == name));
         let unnamed: Vec<usize> = f.atoms.iter().copied().filter(|i| atoms[*i].names.is_empty()).collect();
         let left: Vec<&str> = names.iter().copied().filter(|n| !is_named(n)).collect();
