@@ -142,12 +142,20 @@ fn setups(all: &[RecordingRow]) -> Vec<String> {
         );
     }
     let on_gpu = || all.iter().filter(|r| r.device_count > 0);
-    if on_gpu().any(|r| r.gloo_count > 0) && on_gpu().all(|r| r.communication_count == 0) {
-        out.push(
-            "collectives run on the host by Gloo, although there are GPUs: the back ends NCCL and RCCL run \
-             them on the GPUs"
-                .to_string(),
-        );
+    // Other devices have back ends of their own.
+    let back_end = match all.first().map(|r| DeviceVendor::named(r.vendor)) {
+        Some(DeviceVendor::Nvidia) => Some("NCCL"),
+        Some(DeviceVendor::Amd) => Some("RCCL (`nccl`)"),
+        _ => None,
+    };
+    if let Some(name) = back_end
+        && on_gpu().any(|r| r.gloo_count > 0)
+        && on_gpu().all(|r| r.communication_count == 0)
+    {
+        out.push(format!(
+            "collectives run on the host by Gloo, although there are GPUs: the back end {name} runs them on \
+             the GPUs"
+        ));
     }
     out
 }
