@@ -14,6 +14,9 @@ use hta_base::wording::counts::plural;
 /// Share of collectives, percent.
 const MOST_PCT: usize = 5;
 
+/// Times of one host may disagree by this much, ns.
+const SLACK: Ns = 20_000;
+
 /// What is no more than this share of the longest call of a collective is small, percent.
 const SMALL_PCT: Ns = 10;
 
@@ -25,8 +28,8 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
     if early.len() * 100 <= all().count() * MOST_PCT {
         return Vec::new();
     }
-    let small = early.iter().filter(|c| c.by.saturating_mul(100) <= c.longest.saturating_mul(SMALL_PCT));
-    let grade = if small.count() * 2 > early.len() { Grade::AtMost } else { Grade::Withheld };
+    let small = early.iter().filter(|c| c.is_small()).count();
+    let grade = if small * 2 > early.len() { Grade::AtMost } else { Grade::Withheld };
     let by = median(&mut early.iter().map(|c| c.by).collect::<Vec<Ns>>()).unwrap_or(0);
     let count = format!("{} of {}", early.len(), plural(all().count(), "collective"));
     let limit = Limit {
@@ -54,6 +57,11 @@ struct Contradiction {
 }
 
 impl Contradiction {
+    /// Whether it is small beside the length of the collective.
+    fn is_small(&self) -> bool {
+        self.by.saturating_mul(100) <= self.longest.saturating_mul(SMALL_PCT)
+    }
+
     fn of(job: &Job, id: u32) -> Option<Self> {
         let instance = job.instances().get(id as usize)?;
         if !job.arrivals(id as usize).is_impossible || job.is_stray(id) {
@@ -61,6 +69,7 @@ impl Contradiction {
         }
         let spans = || job.members(instance).iter().map(|m| job.aligned_span(m.part, job.call(*m).span));
         let by = spans().map(|s| s.start).max()?.saturating_sub(spans().map(|s| s.end).min()?);
-        (by > 0).then_some(Self { by, longest: spans().map(|s| s.len()).max()? })
+        let found = Self { by, longest: spans().map(|s| s.len()).max()? };
+        (by > SLACK || by > 0 && !found.is_small()).then_some(found)
     }
 }
