@@ -32,8 +32,15 @@ const TURNS_PCT: Ns = 90;
 /// Parts of names of what waits for a turn or for a frame.
 const WAITING: [&str; 7] = ["sleep", "wait", "grab", "recv", "poll", "acquire", "retrieve"];
 
-/// The period of a loop of one device that a clock drives, ns.
-pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
+/// A loop of one device that a clock drives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PacedLoop {
+    pub(crate) period: Ns,
+    /// Whether there are enough steps to tell; else a clock is possible.
+    pub(crate) is_sure: bool,
+}
+
+pub(crate) fn find(account: &JobAccount) -> Option<PacedLoop> {
     if account.devices != 1 || account.steps.len() < EXACT_STEPS || is_slowed(account) {
         return None;
     }
@@ -53,8 +60,9 @@ pub(crate) fn period(account: &JobAccount) -> Option<Ns> {
     let is_even = of_period * 100 <= period * PERIOD_PCT;
     let of_turns = spread(deviations(&periods, period));
     let is_exact = of_turns.max(of_period) <= period / EXACT;
-    let is_clock = is_exact || (starts.len() >= STEPS && of_turns * 100 <= of_period * TURNS_PCT);
-    (varies && is_even && is_clock).then_some(period)
+    let is_clock = is_exact || of_turns * 100 <= of_period * TURNS_PCT;
+    let is_sure = is_exact || starts.len() >= STEPS;
+    (varies && is_even && is_clock).then_some(PacedLoop { period, is_sure })
 }
 
 /// Whether the host launches for half of the time, or what a repair shortens owns half of the idle time: a

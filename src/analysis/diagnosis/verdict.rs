@@ -351,9 +351,10 @@ fn busy(found: &Diagnosis) -> String {
         let share = percent(account.sum(TimePart::Compute), account.all());
         return format!("The CPU computes {} of the time", fmt_pct(share));
     }
-    let what = match found.trust.vendor {
-        _ if account.devices == 1 => "The GPU is".to_string(),
-        _ => format!("The {} devices are", account.devices),
+    let what = if account.devices == 1 {
+        "The GPU is".to_string()
+    } else {
+        format!("The {} devices are", account.devices)
     };
     let during = match found.trust.has_iterations {
         true => format!(" in {}", plural(account.steps.len(), "iteration")),
