@@ -193,10 +193,8 @@ impl RankTrace {
         stacks.tell(&mut health);
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
-        let all = launched.unwrap_or(all);
-        let launches = OnceLock::new();
-        let graph_replays = graph_replays(&columns, &all, &launches);
-        health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
+        let (all, launches) = (launched.unwrap_or(all), OnceLock::new());
+        let graph_replays = graph_replays(&columns, &all, &launches, &mut health);
         Self {
             counters: recorded_counters(&columns, &devices, capture, &mut health),
             rank,
@@ -469,11 +467,18 @@ fn classes(c: &Columns) -> Vec<Class> {
 }
 
 /// The replays of graphs. Links of launches are made only if there are some.
-fn graph_replays(c: &Columns, all: &[Activity], launches: &OnceLock<LaunchLinks>) -> GraphReplays {
-    match c.strings.iter().any(|(_, text)| is_graph_launch(text)) {
-        true => GraphReplays::new(c, all, launches.get_or_init(|| LaunchLinks::new(all))),
-        false => GraphReplays::default(),
+fn graph_replays(
+    c: &Columns,
+    all: &[Activity],
+    launches: &OnceLock<LaunchLinks>,
+    health: &mut Health,
+) -> GraphReplays {
+    if !c.strings.iter().any(|(_, text)| is_graph_launch(text)) {
+        return GraphReplays::default();
     }
+    let replays = GraphReplays::new(c, all, launches.get_or_init(|| LaunchLinks::new(all)));
+    health.add(Counter::GraphOrderDiffers, replays.reordered, None, "");
+    replays
 }
 
 fn recorded_counters(

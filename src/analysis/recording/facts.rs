@@ -10,8 +10,11 @@ use hta_base::health::Counter;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
+use hta_trace::activity::Activity;
 use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
+use hta_trace::launch_times::ClockAhead;
 use hta_trace::memory::{Allocations, by_device};
 use hta_trace::meta::{Recorder, TimeEra};
 use hta_trace::rank_trace::RankTrace;
@@ -252,10 +255,34 @@ fn live_again(trace: &RankTrace) -> u64 {
     by_device(&trace.columns.memory).filter_map(Allocations::live_again).sum()
 }
 
-/// Time of the GPUs in which nothing runs.
-fn devices_idle(trace: &RankTrace) -> Ns {
-    let gpus = trace.devices.iter().filter(|d| d.is_gpu);
-    gpus.map(|d| d.capture.len() - d.timeline.shares_in(d.capture).busy()).sum()
+/// Summed duration of the GPU activities that `keep` selects.
+fn gpu_sum(trace: &RankTrace, keep: &dyn Fn(&Activity) -> bool) -> Ns {
+    trace.activities.iter().filter(|a| keep(a)).map(|a| a.span.len()).sum()
+}
+
+fn communication_count(trace: &RankTrace) -> u64 {
+    trace.activities.iter().filter(|a| a.work == WorkClass::Communication).count() as u64
+}
+
+/// The clock of a device that is most ahead of the host's.
+fn clock_ahead(trace: &RankTrace) -> Option<&ClockAhead> {
+    trace.launch_times.clocks.iter().max_by_key(|c| c.ahead)
+}
+
+/// Sum over the GPUs.
+fn over_gpus(trace: &RankTrace, of: impl Fn(&DeviceWork) -> Ns) -> Ns {
+    trace.devices.iter().filter(|d| d.is_gpu).map(of).sum()
+}
+
+/// By how much the times of a device were moved, at most.
+fn clock_moved(trace: &RankTrace) -> Ns {
+    trace.device_offsets.iter().map(|(_, by)| *by).max_by_key(|by| by.abs()).unwrap_or(0)
+}
+
+/// The devices with work, separated by commas.
+fn devices(trace: &RankTrace) -> String {
+    let named = trace.devices.iter().filter_map(|d| Some(d.device?.to_string()));
+    named.collect::<Vec<_>>().join(",")
 }
 
 fn first_capability(trace: &RankTrace) -> Option<&str> {
@@ -265,22 +292,12 @@ fn first_capability(trace: &RankTrace) -> Option<&str> {
 
 /// The row of a rank.
 pub fn of_rank(trace: &RankTrace) -> Batch {
-    let mut table = Recordings::default();
-    let activities = || trace.activities.iter();
-    let events = CountedEvents::of(trace);
-    let sum = |keep: &dyn Fn(&hta_trace::activity::Activity) -> bool| -> i64 {
-        activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
-    };
-    let streams = compute_by_stream(trace);
+    let (events, same) = (CountedEvents::of(trace), SameDurations::of(trace));
+    let sum = |keep: &dyn Fn(&Activity) -> bool| gpu_sum(trace, keep);
     let (compute, unlinked) = (sum(&|a| a.work == WorkClass::Compute), sum(&|a| a.launch().is_none()));
-    let mode = ServingMode::of(trace);
-    let validation = Validation::of(trace);
-    let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
-    let same = SameDurations::of(trace);
-    let moved = trace.device_offsets.iter().max_by_key(|(_, by)| by.abs());
-    let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
-    let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
-    let state = DeviceState::of(trace, &events, percent(unlinked, sum(&|_| true)));
+    let (mode, validation, mut table) =
+        (ServingMode::of(trace), Validation::of(trace), Recordings::default());
+    let (clock, streams) = (clock_ahead(trace), compute_by_stream(trace));
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: DeviceVendor::of(trace).name(),
@@ -303,11 +320,11 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         frame_count: events.frames,
         overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),
-        device_state: state.name(),
+        device_state: DeviceState::of(trace, &events, percent(unlinked, sum(&|_| true))).name(),
         names_device: events.names_device || is_device_named(trace),
         operator_count: events.operators,
         compute_ns: compute,
-        idle_ns: devices_idle(trace),
+        idle_ns: over_gpus(trace, |d| d.capture.len() - d.timeline.shares_in(d.capture).busy()),
         main_stream: main_stream(&streams, compute),
         streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
         overrun_count: trace.overruns.count,
@@ -322,7 +339,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         clock_late_count: trace.launch_times.behind.map_or(0, |b| b.late),
         clock_wait_count: trace.launch_times.behind.map_or(0, |b| b.waits),
         clock_linked_count: clock.map_or(0, |c| c.linked),
-        clock_moved_ns: moved.map_or(0, |(_, by)| *by),
+        clock_moved_ns: clock_moved(trace),
         same_count: same.count,
         same_name_count: same.names,
         same_ns: same.ns,
@@ -331,9 +348,9 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
         data_parallel_count: events.data_parallel,
         gloo_count: events.gloo,
-        communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
-        communication_ns: communication.iter().map(|d| d.timeline.when(WorkClass::Communication).len()).sum(),
-        beside_compute_ns: communication.iter().map(|d| communication_beside_compute(trace, d).len()).sum(),
+        communication_count: communication_count(trace),
+        communication_ns: over_gpus(trace, |d| d.timeline.when(WorkClass::Communication).len()),
+        beside_compute_ns: over_gpus(trace, |d| communication_beside_compute(trace, d).len()),
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
         step_count: if trace.steps.rule == StepRule::Capture { 0 } else { trace.steps.steps.len() as u64 },
         step_window: if trace.steps.is_on_device { "device" } else { "host" },
@@ -347,7 +364,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         role: trace.meta.role.as_ref().map(|role| role.name.as_str()),
         host_name: trace.meta.host_name.as_deref(),
         pids: &pids(trace),
-        devices: &devices.join(","),
+        devices: &devices(trace),
         recorded_start_ns: trace.recorded.start,
         recorded_end_ns: trace.recorded.end,
         has_origin: trace.meta.era != TimeEra::Unknown,
