@@ -17,7 +17,7 @@ use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::owners;
-use crate::diagnosis::paced::{self, PacedLoop};
+use crate::diagnosis::paced;
 use crate::diagnosis::paused;
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::repair::Repairs;
@@ -89,15 +89,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     }
     sampled_evidence::add(job, partials, &mut causes);
     contention::add(partials, &mut causes);
-    let paced = paced::find(&account);
-    for c in causes.iter_mut() {
-        match paced {
-            Some(PacedLoop { is_sure: true, .. }) => c.gain = 0,
-            Some(_) if c.kind.lost().is_some() => c.certainty = CauseCertainty::AtMost,
-            _ => {}
-        }
-    }
-    let paced = paced.filter(|found| found.is_sure).map(|found| found.period);
+    let paced = paced::limit(&account, &mut causes);
     let is_open = |c: &Cause| {
         let least = c.kind.rule().open_pct;
         percent(c.gain, account.time).is_some_and(|p| p >= least)

@@ -11,6 +11,8 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::certainty::CauseCertainty;
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, fmt_ns, fmt_number};
 
@@ -34,13 +36,27 @@ const WAITING: [&str; 7] = ["sleep", "wait", "grab", "recv", "poll", "acquire", 
 
 /// A loop of one device that a clock drives.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PacedLoop {
-    pub(crate) period: Ns,
+struct PacedLoop {
+    period: Ns,
     /// Whether there are enough steps to tell; else a clock is possible.
-    pub(crate) is_sure: bool,
+    is_sure: bool,
 }
 
-pub(crate) fn find(account: &JobAccount) -> Option<PacedLoop> {
+/// Takes their gain from the causes of a loop that a clock drives, and returns its period, ns; where a clock
+/// is only possible, idle time saves at most what it takes.
+pub(crate) fn limit(account: &JobAccount, causes: &mut [Cause]) -> Option<Ns> {
+    let found = find(account)?;
+    for c in causes {
+        if found.is_sure {
+            c.gain = 0;
+        } else if c.kind.lost().is_some() {
+            c.certainty = CauseCertainty::AtMost;
+        }
+    }
+    found.is_sure.then_some(found.period)
+}
+
+fn find(account: &JobAccount) -> Option<PacedLoop> {
     if account.devices != 1 || account.steps.len() < EXACT_STEPS || is_slowed(account) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Whether the ends of a rank's collectives prove an offset of its clock.
 //!
-//! Many ends do by their medians. Where collectives are few, all ends must agree under the offset, within less
-//! than the shortest of the calls:
+//! Many ends do by their medians. Where collectives are few, all ends must agree under the offset, within
+//! less than the shortest of the calls:
 //!
 //! ```text
 //!   rank 0   [waiting|transfer]              [waiting|transfer]           on its own clock

@@ -67,8 +67,8 @@ table! {
         clock_wait_count: u64, "", "all calls that synchronize the device with work before them";
         clock_linked_count: u64, "", "activities of this device with a launch call";
         clock_moved_ns: i64, "ns",
-            "by how much the clock of a device is ahead of the host's (negative: behind), by the same time at \
-             every launch: its times were moved by that; 0: none";
+            "by how much the clock of a device is ahead of the host's (negative: behind), by the same time \
+             at every launch: its times were moved by that; 0: none";
         same_count: u64, "", "kernels of several names that all last equally long, which cannot be";
         same_name_count: u64, "", "their names";
         same_ns: i64, "ns", "the duration of each";

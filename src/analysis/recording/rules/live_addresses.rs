@@ -1,6 +1,6 @@
 //! Addresses of the allocator are given out again while they are in use, and the totals of the same records
-//! say that nothing was freed in between. The addresses are not to be believed: what holds memory, and what is
-//! never freed, is not told. Levels and peaks are the totals, and stay.
+//! say that nothing was freed in between. The addresses are not to be believed: what holds memory, and what
+//! is never freed, is not told. Levels and peaks are the totals, and stay.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
