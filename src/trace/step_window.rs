@@ -203,9 +203,9 @@ pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
 }
 
 /// The windows of iterations, each up to the start of the next one's. Of a rank that exchanges data with
-/// others (`exchanges`: launch and end) each begins when the exchanges of the one before have ended: there all
-/// ranks meet, but they begin when their schedulers are done, and time that belongs to neighbours on different
-/// ranks would count twice.
+/// others (`exchanges`: launch and end) each begins when the exchanges of the one before have ended: there
+/// all ranks meet, but they begin when their schedulers are done, and time that belongs to neighbours on
+/// different ranks would count twice.
 ///
 /// ```text
 ///   rank 0   [0   )..[1 wwwwwwww)   w: waits for rank 1

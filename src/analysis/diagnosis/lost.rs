@@ -391,8 +391,9 @@ fn push_window(
     }
 }
 
-/// The place of pieces. That of named code is the user's function around nearly all of it, or that it is named
-/// by, or else the user's that calls it most; that of copies outside functions of the user is their operator.
+/// The place of pieces. That of named code is the user's function around nearly all of it, or that it is
+/// named by, or else the user's that calls it most; that of copies outside functions of the user is their
+/// operator.
 fn place_of(trace: &RankTrace, kind: CauseKind, functions: [StrId; 2], sum: &PieceSum) -> String {
     let [_, name] = functions;
     let most = sum.place;

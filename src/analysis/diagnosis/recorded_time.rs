@@ -25,9 +25,10 @@ table! {
     pub struct RecordedTime, RecordedTimeRow = "recorded_time" by "rank, device, stretch, part, cause" {
         rank; device;
         stretch: Text, "",
-            "before (the first step; without steps: the first work of the device), steps, between (the steps), \
-             or after (the last step)";
-        part: Text, "", "compute, communication (that no compute hides), copies (that neither hides), or idle";
+            "before (the first step; without steps: the first work of the device), steps, between (the \
+             steps), or after (the last step)";
+        part: Text, "",
+            "compute, communication (that no compute hides), copies (that neither hides), or idle";
         cause: Option<Text>, "", "of idle time, the kind of cause that owns it, or not_explained; else null";
         key: Text, "", "what most of the idle time is about: a loader, a call, an operator; may be empty";
         time_ns: i64, "ns", "time";

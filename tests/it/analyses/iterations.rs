@@ -1,5 +1,5 @@
-//! Iterations of inference engines, on the sample whose timeline `data/make_samples/serving.rs` shows, and on tiny
-//! traces.
+//! Iterations of inference engines, on the sample whose timeline `data/make_samples/serving.rs` shows, and on
+//! tiny traces.
 
 use crate::run::{Answer, Record, answer, one, options};
 use crate::shared;

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Runs only `ops`; `None` if no file is readable. `--by shape` loads the arguments that it needs, as the command
-/// does.
+/// Runs only `ops`; `None` if no file is readable. `--by shape` loads the arguments that it needs, as the
+/// command does.
 pub fn ops(paths: &[PathBuf], options: &Options) -> Option<Answer> {
     let analysis = find("ops").expect("it is registered");
     let inputs = discover(paths).expect("the files are there");
@@ -356,7 +356,8 @@ fn sums_are_those_of_the_work_below(
     let mut own: BTreeMap<String, i64> = BTreeMap::new();
     // Launches of graphs with a part of an annotation's name, by that name.
     let mut replays: BTreeMap<String, std::collections::BTreeSet<i64>> = BTreeMap::new();
-    // The owning operator is the innermost one around a launch's start, even if the tree puts the launch elsewhere.
+    // The owning operator is the innermost one around a launch's start, even if the tree puts the launch
+    // elsewhere.
     let mut chains: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     let mut launched: Vec<&Record> =
         kernels.iter().filter(|k| k.opt_int("launch_event_id").is_some()).collect();

@@ -46,7 +46,8 @@ fn the_planted_facts_of_the_sample_with_eight_ranks_are_told() {
 
     let straggler = cause(&mut client, "gpu_ddp8", "straggler");
     assert_eq!((&straggler["ranks"], &straggler["certainty"]), (&json!("rank 3"), &json!("sure")));
-    // The repair gives what the rank is later than the second last in each step: a little less than it works longer.
+    // The repair gives what the rank is later than the second last in each step: a little less than it works
+    // longer.
     let gains = list(&late["first_arrival_minus_second_last_ns_by_step"]);
     let sum: i64 = gains.iter().filter_map(Value::as_i64).sum();
     assert_eq!(straggler["recoverable_ns"], json!(sum));

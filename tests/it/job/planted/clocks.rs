@@ -72,7 +72,8 @@ fn planted_offsets_are_recovered_and_applied() {
             check_matches(&what, &answer, &job, &recording);
             let compared = check_waits(&what, &answer, &job, &recording, us(2).max(2 * skew));
             assert_eq!(compared, 8 * 2 * steps);
-            // Relative to the median rank, whose offset is 0 or 350 us; only its neighbour at -90 us may be too close.
+            // Relative to the median rank, whose offset is 0 or 350 us; only its neighbour at -90 us may be
+            // too close.
             let applied = states(&answer).iter().filter(|s| *s == "applied").count();
             assert!(applied >= 6, "{what}: {:?}", states(&answer));
         }

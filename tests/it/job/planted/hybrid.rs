@@ -1,5 +1,5 @@
-//! Hybrid jobs with data loader, tensor, pipeline, data and expert parallelism: balanced ones name nobody and promise no
-//! more than a simulation without that cost gains; in the others one planted cost is found.
+//! Hybrid jobs with data loader, tensor, pipeline, data and expert parallelism: balanced ones name nobody and
+//! promise no more than a simulation without that cost gains; in the others one planted cost is found.
 //!
 //! ```text
 //! loader | microbatch: gemm, tp all-reduce, gemm, tp all-reduce, ... | send | ... backward, gradients reduced | adam
@@ -250,7 +250,8 @@ fn causes(answer: &Answer) -> Vec<Record> {
     answer.rows_where("findings", |r| r.text("kind") != "not_explained")
 }
 
-/// What a simulation without the cost of a cause gains, ns; `None` for a cause that stands for no planted cost.
+/// What a simulation without the cost of a cause gains, ns; `None` for a cause that stands for no planted
+/// cost.
 fn truth(cause: &Record, layout: Layout, seed: u64, own: &Simulated) -> Option<i64> {
     let without = |costs: Costs| gain_of_repair(own, &job(layout, costs, Plant::Nothing, seed));
     match cause.text("kind") {
@@ -364,7 +365,8 @@ fn a_slow_stage_of_all_replicas_is_told_as_one_cause_of_the_pipeline() {
     }
 }
 
-/// The first stage of a pair is another one in each pair, so that its rank is compared with its replicas only.
+/// The first stage of a pair is another one in each pair, so that its rank is compared with its replicas
+/// only.
 #[test]
 fn a_slow_rank_is_named_among_stages_with_groups_of_two() {
     for rank in [1, 6, 9, 14] {

@@ -1,5 +1,5 @@
-//! Gradients that are reduced while the backward pass continues: which rank is slow, and what repairing it gains. The
-//! truth is the same job simulated without the slowness.
+//! Gradients that are reduced while the backward pass continues: which rank is slow, and what repairing it
+//! gains. The truth is the same job simulated without the slowness.
 //!
 //! ```text
 //! compute    |forward.....|b1...|b2...|b3...|b4...|b5...|b6...|       |adam|
@@ -59,7 +59,8 @@ fn step(rank: u32, step: u64, slow: Slow, noise: i64, transfer: i64) -> Vec<Acti
     actions
 }
 
-/// Runs a job in which `who` is slow. Returns the answer, and how much shorter the mean step would be without.
+/// Runs a job in which `who` is slow. Returns the answer, and how much shorter the mean step would be
+/// without.
 fn run(world: u32, who: u32, slow: Slow, seed: u64, noise: i64, transfer: i64) -> (Answer, i64) {
     let job = |slow: Slow| {
         let of = move |rank: u32, s: u64| {
@@ -97,7 +98,8 @@ fn a_rank_that_computes_slower_behind_collectives_is_named_with_its_gain() {
     }
 }
 
-/// The transfers take longer than the backward pass, so a rank that computes longer costs less than its excess.
+/// The transfers take longer than the backward pass, so a rank that computes longer costs less than its
+/// excess.
 #[test]
 fn a_gain_is_no_more_than_what_transfers_leave_of_it() {
     let (answer, truth) = run(8, 3, Slow::Backward(20), 3, 3, us(1_000));
@@ -118,7 +120,8 @@ fn nobody_is_named_when_the_same_job_is_balanced() {
     }
 }
 
-/// Two ranks and three steps, one rank 10 % slower: that may be chance, and the answer says how many steps to record.
+/// Two ranks and three steps, one rank 10 % slower: that may be chance, and the answer says how many steps to
+/// record.
 #[test]
 fn two_ranks_and_three_steps_prove_nothing() {
     let job = |steps: u64| {
