@@ -3,9 +3,8 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart};
 use crate::diagnosis::bubbles;
-use crate::diagnosis::cold_start;
 use crate::diagnosis::collected::{CauseKey, CausedWaits, CollectedCause, collect, key_of};
-use crate::diagnosis::compilers::{AGAIN, FIRST_STEPS};
+use crate::diagnosis::first_steps;
 use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::rule::OPEN_PCT;
 use crate::diagnosis::transfer::{self, LostByCell};
@@ -15,7 +14,7 @@ use crate::job::Job;
 use crate::job::delay::StepKey;
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, percent};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The owners of all lost time.
 pub(crate) fn owners(
@@ -30,8 +29,8 @@ pub(crate) fn owners(
         }
     }
     merge_spread_code(&mut all);
-    merge_compilers(account, &mut all);
-    cold_start::assign(job, account, late, &mut all);
+    first_steps::merge_compilers(account, &mut all);
+    first_steps::assign(job, account, late, &mut all);
     assign_excess(account, late, &mut all);
     let communication = transfer::find(job, account);
     let mut waits = assign_waits(job, account, late);
@@ -96,19 +95,6 @@ fn merge_spread_code(all: &mut BTreeMap<CauseKey, CollectedCause>) {
             sum.0 += ns;
             sum.1 += count;
         }
-    }
-}
-
-/// What is compiled in most of the later steps is not compiled once in the first ones.
-fn merge_compilers(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
-    let key = |again: &str| (CauseKind::HostCompile, again.to_string());
-    let steps: BTreeSet<usize> =
-        all.get(&key(AGAIN)).into_iter().flat_map(|c| &c.owned).map(|((s, ..), _)| *s).collect();
-    if steps.len() * 2 > account.steps.len().saturating_sub(FIRST_STEPS)
-        && let Some(first) = all.remove(&key(""))
-    {
-        let to = all.entry(key(AGAIN)).or_default();
-        first.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);
     }
 }
 

@@ -148,6 +148,8 @@ pub(crate) struct LostRule {
     pub(crate) of_copy: fn(&Copy) -> bool,
     /// Stretches of an iteration of a device, up to the next one, in which idle time is of the cause.
     pub(crate) of_iteration: fn(&RankTrace, &DeviceIteration, Option<&DeviceIteration>) -> Vec<Span>,
+    /// Of a key, whether a cold step has more of it than others. What has a name of the user's is the user's.
+    pub(crate) is_cold: fn(&str) -> bool,
     /// If the pauses of the launching threads, of so many ns, are of the cause: the name that it is about.
     /// The last kind that takes them owns them.
     pub(crate) of_pauses: Option<fn(&HostSide, Ns) -> Option<StrId>>,
@@ -190,6 +192,7 @@ impl LostRule {
         of_host: OfHost::Nothing,
         of_copy: |_| false,
         of_iteration: |_, _, _| Vec::new(),
+        is_cold: |_| false,
         of_pauses: None,
         key: |_| "",
         uses: None,

@@ -2,8 +2,8 @@
 
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::cold_start::cold_steps;
 use crate::diagnosis::context::Context;
+use crate::diagnosis::first_steps::cold_steps;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use hta_base::order_statistics::median;

@@ -13,6 +13,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/data/causes/host_alloc.json.gz",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::While(HostActivity::AllocationCall),
+        is_cold: |_| true,
         uses: Some(&[TimeUse::Host(HostActivity::AllocationCall)]),
         late_by: &[TimeUse::Host(HostActivity::AllocationCall)],
         words,

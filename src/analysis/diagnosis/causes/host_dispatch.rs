@@ -15,6 +15,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/data/causes/host_dispatch.json.gz",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::Any(|_, m| Some(m.own())),
+        is_cold: |_| true,
         uses: Some(&[
             TimeUse::Host(HostActivity::Operator),
             TimeUse::Host(HostActivity::CommunicationOperator),

@@ -21,6 +21,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/data/causes/host_lock.json.gz",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::InMarkedCall(|host, m| Some((host.paused(m, CauseKind::HostPause)?, m.row))),
+        is_cold: |_| true,
         of_pauses: Some(name_of_most),
         words,
         ..LostRule::PAUSE

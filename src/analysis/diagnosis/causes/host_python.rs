@@ -24,6 +24,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     family: CauseFamily::Lost(LostRule {
         // The code is named when all of it is known.
         of_host: OfHost::Any(|host, m| host.is_code(m).then_some((StrId::EMPTY, m.code_row()))),
+        is_cold: |key| key.is_empty() || key.contains("::"),
         key: |key| key,
         uses: Some(CODE),
         late_by: CODE,

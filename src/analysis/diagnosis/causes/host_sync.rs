@@ -17,6 +17,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/data/causes/host_sync.json.gz",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::Any(call),
+        is_cold: |_| true,
         key: |key| key,
         late_by: &[TimeUse::Host(HostActivity::SyncCall)],
         // What follows the call is done anyway, but no more while the device waits.

@@ -1,4 +1,5 @@
-//! First steps that are cold: caches, allocators and kernels are filled and loaded in them.
+//! What only the first steps have: caches, allocators and kernels are filled and loaded in them, and
+//! programs are compiled.
 //!
 //! ```text
 //!   steps   [==........==......][==.==][==.==][==.==]
@@ -8,13 +9,14 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::collected::{CauseKey, CollectedCause};
+use crate::diagnosis::compilers::{AGAIN, FIRST_STEPS};
 use crate::diagnosis::late::LateRanks;
 use crate::efficiency::account::PartDevice;
 use crate::job::Job;
 use crate::recording::Recording;
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Smallest excess of idle time of a device in a cold step, percent of the usual step.
 const EXCESS_PCT: Ns = 25;
@@ -29,15 +31,6 @@ pub(super) fn cold_steps(account: &JobAccount) -> usize {
     let least = account.steps.iter().take(cold).map(|s| s.time).min().unwrap_or(0);
     let comes_again = account.steps.iter().skip(cold).any(|s| (s.time - usual) * 2 > least - usual);
     if cold * 2 >= account.steps.len() || comes_again { 0 } else { cold }
-}
-
-/// Whether a cold step has more of it than others. What has a name of the user's is the user's.
-fn is_of_cold((kind, key): &CauseKey) -> bool {
-    match kind {
-        CauseKind::HostDispatch | CauseKind::HostSync | CauseKind::HostAlloc | CauseKind::HostPause => true,
-        CauseKind::HostPython => key.is_empty() || key.contains("::"),
-        _ => false,
-    }
 }
 
 /// Gives what devices idle longer in the first steps than in the others to the cold start, if nearly all
@@ -57,7 +50,9 @@ pub(super) fn assign(
     for (s, step) in account.steps.iter().enumerate().take(cold) {
         let mut moved: BTreeMap<PartDevice, Vec<(CauseKey, Ns)>> = BTreeMap::new();
         for place in step.cells.keys().filter(|place| late.of(place.0, step.key).is_none()) {
-            for (key, found) in all.iter().filter(|(key, _)| is_of_cold(key)) {
+            for (key, found) in
+                all.iter().filter(|((kind, key), _)| kind.lost().is_some_and(|rule| (rule.is_cold)(key)))
+            {
                 let of = |s: usize| found.owned.get(&(s, *place, TimePart::Idle)).copied().unwrap_or(0);
                 let mut others: Vec<Ns> = (cold..account.steps.len()).map(of).collect();
                 let excess = of(s) - median(&mut others).unwrap_or(0);
@@ -81,5 +76,18 @@ pub(super) fn assign(
                 *to.owned.entry((s, place, TimePart::Idle)).or_default() += ns;
             }
         }
+    }
+}
+
+/// What is compiled in most of the later steps is not compiled once in the first ones.
+pub(super) fn merge_compilers(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
+    let key = |again: &str| (CauseKind::HostCompile, again.to_string());
+    let steps: BTreeSet<usize> =
+        all.get(&key(AGAIN)).into_iter().flat_map(|c| &c.owned).map(|((s, ..), _)| *s).collect();
+    if steps.len() * 2 > account.steps.len().saturating_sub(FIRST_STEPS)
+        && let Some(first) = all.remove(&key(""))
+    {
+        let to = all.entry(key(AGAIN)).or_default();
+        first.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);
     }
 }
