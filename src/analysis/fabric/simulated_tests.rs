@@ -160,7 +160,7 @@ fn a_host_that_is_a_little_slow_is_named_by_all_of_its_links() {
             let host = FabricPlace::Host((n % 8) as u32);
             let evidence = transfers(&job, Some((host, 1.3, PathModel::Boundary)), 10, noise, *n);
             let slow = found(&job, &evidence, false);
-            slow.first().is_some_and(|s| s.verdict == PlaceVerdict::Named && s.places == [host])
+            slow.first().is_some_and(|s| s.verdict == PlaceVerdict::Named && s.places.iter().eq([&host]))
         };
         assert!((0..48).filter(is_named).count() >= 45);
     }
