@@ -103,9 +103,12 @@ fn protobuf(head: &[u8]) -> Option<OtherRecorder> {
         [n, 0x0a, m, rest @ ..] if m.checked_add(2) <= Some(*n) => {
             rest.get(..usize::from(*m)).filter(|text| is_version(text)).map(|_| CHAKRA)
         }
-        // RunMetadata: the statistics of a step, which begin with the name of a device.
+        // RunMetadata: the statistics of a step, whose first field is that of a device, which begins with its
+        // name. An XPlane begins with its number.
         [0x0a, rest @ ..] => {
-            let start = rest.get(..24.min(rest.len())).unwrap_or_default();
+            let length = rest.iter().take_while(|b| **b >= 0x80).count() + 1;
+            let inner = rest.get(length..).filter(|inner| inner.first() == Some(&0x0a))?;
+            let start = inner.get(..24.min(inner.len())).unwrap_or_default();
             [&b"/job:"[..], b"/device:"]
                 .iter()
                 .any(|m| memmem::find(start, m).is_some())

@@ -6,7 +6,6 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
-use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
@@ -306,13 +305,13 @@ fn who_is_late(
 
 /// What the differences from the typical rank show of late ranks in their late steps: how much longer they
 /// work, the largest part of that, and how much later they are ready than the others.
-fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str, Ns)) -> [Evidence; 3] {
+fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str, Ns)) -> Vec<Evidence> {
     let filter = when_late(job, s);
     let late = s.steps.iter().flat_map(|(step, parts)| parts.iter().map(move |part| (*part, Some(*step))));
     let excess: Vec<Ns> =
         late.filter_map(|(part, step)| Some(judged.delays.get(&(part, step, None))?.excess)).collect();
     let later = excess.iter().sum::<Ns>() / excess.len().max(1) as Ns;
-    [
+    let mut out = vec![
         Evidence {
             table: "straggler_causes",
             filter: filter.clone(),
@@ -323,12 +322,16 @@ fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str,
             filter: if key.is_empty() { filter.clone() } else { format!("{filter} AND cause = '{key}'") },
             words: format!("largest part: {}", key.replace('_', " ")),
         },
-        Evidence {
+    ];
+    // A rank that is late by its work alone has no delays.
+    if !excess.is_empty() {
+        out.push(Evidence {
             table: "straggler_delays",
             filter: format!("{filter} AND process_group IS NULL"),
             words: format!("ready {} a step later than the median of the others", fmt_ns(later)),
-        },
-    ]
+        });
+    }
+    out
 }
 
 /// The condition for rows of late ranks in their late steps, in SQL.
@@ -355,7 +358,5 @@ fn when_late(job: &Job, s: &Straggler) -> String {
 /// Kinds of causes that describe what a late host does.
 fn host_kinds(main: Option<DelayCause>) -> Vec<CauseKind> {
     let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return Vec::new() };
-    // Idle time of iterations is divided by when it is, whatever the host does.
-    let is_of = |rule: &LostRule| rule.late_by.contains(&what) || rule.place == LostPlace::Iteration;
-    CauseKind::all_lost().filter(|(_, rule)| is_of(rule)).map(|(kind, _)| kind).collect()
+    CauseKind::all_lost().filter(|(_, rule)| rule.makes_late_by(what)).map(|(kind, _)| kind).collect()
 }

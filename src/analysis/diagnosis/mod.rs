@@ -43,6 +43,7 @@ mod lost_words;
 mod memory;
 mod mix_causes;
 mod mix_words;
+mod named_code;
 mod only_copies;
 mod open_books;
 mod owners;

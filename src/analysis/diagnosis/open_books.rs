@@ -36,23 +36,27 @@ fn unowned(found: &Diagnosis, part: TimePart) -> Option<OpenItem> {
     let account = &found.account;
     let owned: Ns = found.causes.iter().map(|c| c.owned_part(part)).sum();
     let share = percent(account.sum(part) - owned, account.all()).filter(|p| *p >= LISTED_PCT)?;
-    let of_time = format!("{} of the time", fmt_pct(Some(share)));
+    let pct = fmt_pct(Some(share));
     let sentence = match part {
         TimePart::Idle => match about(found) {
             Some(key) => {
-                format!("{of_time} has no cause that a rule knows: idle while `{key}` runs on the host")
+                format!(
+                    "Nothing runs {pct} of the time while the host is in `{key}`, and no rule knows a cause"
+                )
             }
-            None => format!("{of_time} the devices idle, and no rule knows the cause"),
+            None => format!("Nothing runs {pct} of the time, and no rule knows a cause"),
         },
-        TimePart::Copies => format!("{of_time} copies run that no compute hides"),
-        TimePart::Transfer => format!("{of_time} communication runs that no compute hides"),
+        TimePart::Copies => format!("Copies that no compute hides run {pct} of the time"),
+        TimePart::Transfer => format!("Communication that no compute hides runs {pct} of the time"),
         TimePart::Waiting => {
-            format!("{of_time} devices wait for others in collectives, of which none is surely late")
+            format!("Ranks wait {pct} of the time for others in collectives, and none is surely late")
         }
         TimePart::Unmatched => {
-            format!("{of_time} communication runs whose calls have no match on other ranks")
+            format!("Communication whose calls have no match on other ranks runs {pct} of the time")
         }
-        TimePart::FinishedEarly => format!("{of_time} devices have ended their step before the slowest one"),
+        TimePart::FinishedEarly => {
+            format!("Ranks have ended their step before the slowest one {pct} of the time")
+        }
         TimePart::Compute => return None,
     };
     Some(OpenItem { sentence, share })

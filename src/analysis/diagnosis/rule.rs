@@ -175,6 +175,14 @@ pub(crate) struct LostRule {
     pub(crate) tint: Option<u8>,
 }
 
+impl LostRule {
+    /// Whether it may make a rank late which does this for longer than others. Idle time of iterations is
+    /// divided by when it is, whatever the host does.
+    pub(crate) fn makes_late_by(&self, what: TimeUse) -> bool {
+        self.late_by.contains(&what) || self.place == LostPlace::Iteration
+    }
+}
+
 /// What a host does that launches work.
 pub(crate) const LAUNCHING: &[TimeUse] = &[
     TimeUse::Host(HostActivity::Operator),

@@ -51,7 +51,7 @@ fn step_time(answer: &Answer) -> i64 {
 fn steps_begin_with_the_end_of_the_one_before_if_much_time_lies_between_them() {
     let answer = steps_with(2_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
     assert!(
-        first_line(&answer).starts_with("The device waits for the data loader."),
+        first_line(&answer).starts_with("The device waits for the data loader"),
         "{}",
         first_line(&answer)
     );

@@ -73,9 +73,10 @@ impl Job {
     }
 }
 
-/// Causes that save 2 % or more.
+/// Causes that save 2 % or more, without what all transfers cost at most.
 fn told(a: &Answer) -> Vec<Record> {
-    a.rows_where("findings", |r| r.float("recoverable_pct").is_some_and(|pct| pct >= 2.0))
+    let is_told = |r: &Record| r.float("recoverable_pct").is_some_and(|pct| pct >= 2.0);
+    a.rows_where("findings", |r| is_told(r) && r.text("kind") != "transfer_bare")
 }
 
 /// Mean time of the devices, us.

@@ -34,12 +34,12 @@ fn what_a_file_does_not_have_is_not_checkable() {
     }
 }
 
-/// So many launches of 20 us each; `early`: those whose kernel starts 1 us before them.
+/// So many launches of 20 us each; `early`: those whose kernel starts 6 us before them.
 fn launches(count: i64, early: i64) -> Answer {
     let mut t = TraceBuilder::new();
     for k in 0..count {
         let at = us(20 * k);
-        let start = if k < early { at - us(1) } else { at + us(8) };
+        let start = if k < early { at - us(6) } else { at + us(8) };
         t.thread(1).op("aten::mm", at - us(1)..at + us(7));
         t.thread(1).launch(at..at + us(5)).kernel("gemm", 7, start..start + us(4));
     }

@@ -24,6 +24,8 @@ enum Way {
     OfStepAndRank,
     /// The same over all devices of the job: what others wait is told as a mean of all.
     OfStepOfJob,
+    /// The same of each step by itself: what grows is told by its first and last step.
+    OfEachStep,
     /// `OfStep`, of the mean step.
     ShareOfStep,
     /// `OfStep` without the conditions on owner and name: the whole of which it is a part, `of 12.3 ms idle
@@ -102,7 +104,7 @@ const COST: &[Way] = &[OfStep, ShareOfStep];
 const CAUSE: &[&str] = &["cause", "name", "detail", "origin_rank"];
 
 const READINGS: &[Reading] = &[
-    of_parts(&["idle"], &[OfStep, ShareOfStep, WholeOfStep]),
+    of_parts(&["idle"], &[OfStep, OfEachStep, ShareOfStep, WholeOfStep]),
     of_parts(&["idle", "copies"], COST),
     of_parts(&["transfer"], COST),
     of_parts(&["unmatched"], COST),
@@ -329,6 +331,12 @@ impl Column<'_> {
                 .for_each(|v| self.add(v, out)),
             Sum => self.add(sum, out),
             OfStep => self.add(of_step(sum), out),
+            OfEachStep => {
+                let mut steps: BTreeMap<_, i64> = BTreeMap::new();
+                let of = |row: &Record| (row.opt_int("step"), row.opt_int("step_label"));
+                rows.iter().for_each(|row| *steps.entry(of(row)).or_default() += row.int(column));
+                steps.values().for_each(|sum| self.add(sum / self.devices, out));
+            }
             OfStepAndRank => self.add(sum / (job.steps * self.ranks), out),
             OfStepOfJob => self.add(sum / (job.steps * job.devices_of(|_| true)), out),
             ShareOfStep => out.shares.extend(share(of_step(sum), job.step_time())),

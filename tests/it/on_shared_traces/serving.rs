@@ -374,7 +374,8 @@ fn three_copies_of_an_iteration_have_periods_and_bubbles() {
             is_near(r, "gap_ns", 4_497_171);
             is_near(r, "post_busy_ns", 0);
             is_near(r, "host_after_ns", 6_125_232);
-            is_near(r, "host_exposed_ns", 2_898_948);
+            // Idle time behind the range on the host and the window of its work, which ends 10 us later.
+            is_near(r, "host_exposed_ns", 2_888_931);
             assert_eq!(r.text("basis"), "period");
             assert!((r.float("tokens_per_s").unwrap() - 1_600.0).abs() < 0.01);
         } else {
