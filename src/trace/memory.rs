@@ -276,14 +276,16 @@ mod tests {
 
     #[test]
     fn addresses_that_are_in_use_by_the_totals_are_not_believed() {
+        /// The address of the n-th record.
+        type AddressOf = fn(i64) -> u64;
         let at = |n: i64, address: u64, total: i64| MemoryRecord {
             total_allocated: Some(total),
             ..record(n, address, 10)
         };
-        let of = |address: fn(i64) -> u64, missing: i64| -> Vec<MemoryRecord> {
+        let of = |address: AddressOf, missing: i64| -> Vec<MemoryRecord> {
             (0..8).map(|n| at(n, address(n), 100 + 10 * n - missing * n)).collect()
         };
-        let (one, own): (fn(i64) -> u64, fn(i64) -> u64) = (|_| 7, |n| n as u64);
+        let (one, own): (AddressOf, AddressOf) = (|_| 7, |n| n as u64);
         assert_eq!(Allocations::pair(&of(one, 0)), None);
         assert_eq!(Allocations::live_again(&of(one, 0)), Some(7));
         assert!(Allocations::pair(&of(own, 0)).is_some());

@@ -26,13 +26,11 @@ use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
-use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::window::Window;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 table! {
     /// Idle time and exposed copies of a device in a window, by the cause that owns it.

@@ -61,7 +61,8 @@ fn finish(context: &Context, cause: &mut Cause) {
         ranks.sort_unstable();
         let words = format!("{who} ranks idle {} of the loop", fmt_pct(side.idle_pct()));
         let filter = of_ranks(&ranks);
-        cause.evidence.extend((!ranks.is_empty()).then(|| Evidence { table: "role_phases", filter, words }));
+        let evidence = Evidence { table: "role_phases", filter, words };
+        cause.evidence.extend((!ranks.is_empty()).then_some(evidence));
     }
 }
 

@@ -409,8 +409,10 @@ fn job_with_gradients_behind_tensors(slow: u32, is_slow: impl Fn(u64) -> bool) -
 
 #[test]
 fn a_slow_rank_gains_what_it_costs_where_gradients_are_reduced_behind_tensors() {
+    /// Whether the rank is slow in a step.
+    type IsSlow = fn(u64) -> bool;
     let usual = job_with_gradients_behind_tensors(3, |_| false);
-    let cases: [(&str, fn(u64) -> bool); 2] = [("all steps", |_| true), ("some steps", |s| s % 3 == 1)];
+    let cases: [(&str, IsSlow); 2] = [("all steps", |_| true), ("some steps", |s| s % 3 == 1)];
     for (what, is_slow) in cases {
         let own = job_with_gradients_behind_tensors(3, is_slow);
         let gain = gain_of_repair(&own, &usual);
