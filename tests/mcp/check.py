@@ -85,9 +85,10 @@ async def others(session):
     assert "data loader" in first and "2.00 ms" in first, first
     served = await answer(session, "verdict", source="serving")
     assert "scheduler.py:12" in served["lines"][1] and "5,714 tokens/s" in served["headline"], served
-    for source in ("cpu_single", "gpu_counters"):
+    # No cause is told, and the account is not closed: the first sentence says what is missing.
+    for source, missing in [("cpu_single", "Ranks have ended their step"), ("gpu_counters", "Nothing runs 57.9 %")]:
         first = (await answer(session, "verdict", source=source))["lines"][0]
-        assert first.startswith("No single fix saves 2 %"), first
+        assert first.startswith(missing), first
     piped = await answer(session, "verdict", source="gpu_pp4")
     assert piped["lines"][0].startswith("Pipeline 1F1B, 4 stages x 8 micro-batches: bubble 34.9 %") and piped["mesh"], piped
     for source, query, column, value in [
