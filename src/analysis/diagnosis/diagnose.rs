@@ -105,6 +105,17 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.certainty = CauseCertainty::AtMost;
         }
     }
+    sort_by_importance(&mut causes);
+    let operators = match trust.vendor {
+        DeviceVendor::Host => host_operators::sums(partials),
+        _ => BTreeMap::new(),
+    };
+    let (unproven, unproven_pct) = (late.unproven, late.unproven_pct);
+    Diagnosis { account, causes, trust, topology, operators, paced, unproven, unproven_pct }
+}
+
+/// Sorts causes, the most important first.
+fn sort_by_importance(causes: &mut [Cause]) {
     let most_late = causes.iter().filter(|c| c.kind.is_late()).map(Cause::rank_weight).fold(0.0, f64::max);
     causes.sort_by_key(|c: &Cause| {
         // A job whose requests for memory fail has no greater trouble.
@@ -125,12 +136,6 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.key.clone(),
         )
     });
-    let operators = match trust.vendor {
-        DeviceVendor::Host => host_operators::sums(partials),
-        _ => BTreeMap::new(),
-    };
-    let (unproven, unproven_pct) = (late.unproven, late.unproven_pct);
-    Diagnosis { account, causes, trust, topology, operators, paced, unproven, unproven_pct }
 }
 
 /// Number and sum of the pauses, by rank.

@@ -42,12 +42,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let title = launch.and_then(|(at, lane)| marks.title(lane, Some(at), op, trace));
         let me = trace.rank;
         let edge = |src, dst, bytes| Message { call: 0, src, dst, bytes };
-        let named = match (kind, e.src, e.dst) {
-            (CollectiveKind::Send, _, Some(to)) => Some((me, to)),
-            (CollectiveKind::Recv, Some(from), _) => Some((from, me)),
-            (CollectiveKind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
-            _ => None,
-        };
+        let named = ends(kind, (e.src, e.dst), me);
         let is_message = kind.is_point_to_point() || kind == CollectiveKind::Unknown;
         let pending: Vec<CallEvidence> = match launch {
             Some((at, lane)) if named.is_none() && is_message || e.group.is_unknown() => {
@@ -97,6 +92,16 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             shape: found.shapes.shared(shape),
         };
         found.calls.push((call, sent));
+    }
+}
+
+/// The ranks between which a call says that its message goes; `None` if it does not say.
+fn ends(kind: CollectiveKind, (src, dst): (Option<u32>, Option<u32>), me: u32) -> Option<(u32, u32)> {
+    match (kind, src, dst) {
+        (CollectiveKind::Send, _, Some(to)) => Some((me, to)),
+        (CollectiveKind::Recv, Some(from), _) => Some((from, me)),
+        (CollectiveKind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
+        _ => None,
     }
 }
 
