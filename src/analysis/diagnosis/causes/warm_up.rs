@@ -24,6 +24,7 @@ fn words(w: &LostWords) -> CauseWords {
     CauseWords::new(
         format!("Kernels are loaded at their first use{}", w.who()),
         format!("{}, inside {}", w.idle(), w.top_name()),
-        "record after a warm-up: run some iterations before the profiler starts, as schedule(warmup=...) does",
+        "record after a warm-up: run some iterations before the profiler starts, as schedule(warmup=...) \
+         does",
     )
 }

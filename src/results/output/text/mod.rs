@@ -99,8 +99,8 @@ pub fn brief(told: &JobVerdict) -> String {
     format!("{}\n{}\n", visible::line(first), visible::line(second))
 }
 
-/// Two sentences of a run without a diagnosis, such as one of memory dumps: what stands out most, or else what
-/// the views are about. `None` if there is less.
+/// Two sentences of a run without a diagnosis, such as one of memory dumps: what stands out most, or else
+/// what the views are about. `None` if there is less.
 pub fn brief_facts(outcome: &Outcome) -> Option<String> {
     let outputs = || outcome.outputs.iter().map(|(_, output)| output);
     let told = outputs().flat_map(|o| o.observations.iter().map(|o| &o.sentence));
