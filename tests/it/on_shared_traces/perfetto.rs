@@ -217,7 +217,9 @@ type MayDiffer = [(&'static str, &'static [&'static str])];
 
 /// Torch's own file: no device, so that nothing is known that takes its size or its peaks; no rank; no direction of
 /// copies; rows in another order.
-const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 14] = [
+const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 15] = [
+    // Without the name of a device its peaks are not known.
+    ("kernel_repairs", &["ideal_ns", "known_ns"]),
     // Copies are called by other names, which conditions on names repeat.
     ("finding_evidence", &["filter"]),
     ("finding_names", &["name"]),
@@ -280,7 +282,8 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 14] = [
 ];
 
 /// A converted file: neither the devices nor the base of its times; rows in another order.
-const NOT_IN_CONVERTED: [(&str, &[&str]); 9] = [
+const NOT_IN_CONVERTED: [(&str, &[&str]); 10] = [
+    ("kernel_repairs", &["ideal_ns", "known_ns"]),
     ("recorders", &["recorder"]),
     (
         "*",
