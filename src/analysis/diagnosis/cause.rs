@@ -79,12 +79,14 @@ pub(crate) fn finding_id(cause: &Cause) -> String {
 }
 
 impl Cause {
+    /// Whether the recording does not support it.
+    pub(crate) fn is_withheld(&self) -> bool {
+        matches!(self.trust, Trust::Withheld(_))
+    }
+
     /// How sure it is on this recording.
     pub(crate) fn certainty(&self) -> CauseCertainty {
-        match self.trust {
-            Trust::Withheld(_) => CauseCertainty::Withheld,
-            _ => self.certainty,
-        }
+        if self.is_withheld() { CauseCertainty::Withheld } else { self.certainty }
     }
 
     /// Lost time that it owns, over devices and steps, ns.

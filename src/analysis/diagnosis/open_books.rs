@@ -6,7 +6,6 @@ use crate::diagnosis::cause::Cause;
 use crate::diagnosis::collected::key_of;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::rule::LISTED_PCT;
-use crate::diagnosis::trust::Trust;
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::counts::uncapital;
 use std::cmp::Reverse;
@@ -23,12 +22,7 @@ pub(super) struct OpenItem {
 pub(super) fn largest(found: &Diagnosis) -> Option<OpenItem> {
     let parts = TimePart::ALL.into_iter().filter(|part| *part != TimePart::Compute);
     let all = parts.filter_map(|part| unowned(found, part)).chain(withheld(found));
-    let items: Vec<OpenItem> = all.collect();
-    items.into_iter().max_by(|a, b| a.share.total_cmp(&b.share))
-}
-
-fn is_told(cause: &&Cause) -> bool {
-    !matches!(cause.trust, Trust::Withheld(_))
+    all.max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// The time of a part that no cause owns, withheld or not; what is withheld is told as such.
@@ -83,7 +77,7 @@ fn withheld(found: &Diagnosis) -> Option<OpenItem> {
         let gain = percent(c.gain, account.time).unwrap_or(0.0);
         gain.max(percent(c.owned_sum(), account.all()).unwrap_or(0.0))
     };
-    let all = found.causes.iter().filter(|c| !is_told(c)).map(|c| (c, share(c)));
+    let all = found.causes.iter().filter(|c| c.is_withheld()).map(|c| (c, share(c)));
     let (cause, share) = all.filter(|(_, p)| *p >= LISTED_PCT).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let reason = cause.trust.reason().unwrap_or_default();
     let sentence = format!(

@@ -10,7 +10,7 @@ use crate::diagnosis::open_books;
 use crate::diagnosis::paced;
 use crate::diagnosis::recorded_time::OutsideSteps;
 use crate::diagnosis::rule::LISTED_PCT;
-use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::rules::{MISSING_RANKS, NOT_RECORDED};
@@ -31,10 +31,7 @@ pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
         return true;
     }
     let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= cause.kind.rule().listed_pct);
-    match cause.trust {
-        Trust::Withheld(_) => cause.kind == CauseKind::InputIncomplete,
-        _ => is_large,
-    }
+    if cause.is_withheld() { cause.kind == CauseKind::InputIncomplete } else { is_large }
 }
 
 pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
@@ -50,10 +47,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
         |c: &&&Cause| c.kind.memory().is_some() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
     let causes: Vec<ToldCause> =
         listed.iter().filter(shown).map(|c| told(c, account, &found.trust)).collect();
-    let withheld = found
-        .causes
-        .iter()
-        .filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
+    let withheld = found.causes.iter().filter(|c| c.is_withheld() && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
     let lines = sentences(found, &causes, outside.uncounted.as_deref());
     let (lines, unproven) = with_unproven(found, &causes, lines);
@@ -88,7 +82,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     notes.extend(unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
-    let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
+    let trusted = found.causes.iter().filter(|c| !c.is_withheld());
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
     JobVerdict {
         lines,
@@ -125,7 +119,7 @@ fn with_unproven<'a>(
 fn saves_nothing(found: &Diagnosis) -> Option<String> {
     let account = &found.account;
     let is_one = |c: &&Cause| {
-        !matches!(c.trust, Trust::Withheld(_))
+        !c.is_withheld()
             && c.kind.memory().is_none()
             && !is_listed(c, account)
             && percent(c.owned_sum(), account.all()).is_some_and(|p| p >= LISTED_PCT)
@@ -186,9 +180,7 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     let of_recording =
         || left_out().or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
     // What is withheld rests on something that was not recorded well enough.
-    let of_withheld = || {
-        found.causes.iter().find_map(|c| matches!(c.trust, Trust::Withheld(_)).then(|| c.trust.reason())?)
-    };
+    let of_withheld = || found.causes.iter().find_map(|c| c.is_withheld().then(|| c.trust.reason())?);
     let of_withheld = || of_withheld().map(str::to_string);
     of_cause.map(str::to_string).or_else(of_recording).or_else(of_withheld).or_else(|| {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;

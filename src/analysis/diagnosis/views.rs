@@ -3,7 +3,6 @@
 use crate::api::{Align, Options, View};
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::diagnose::Diagnosis;
-use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
@@ -199,7 +198,7 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     for c in &found.causes {
         let ns = c.owned_sum();
         if ns > 0 {
-            let withheld = if matches!(c.trust, Trust::Withheld(_)) { " (withheld)" } else { "" };
+            let withheld = if c.is_withheld() { " (withheld)" } else { "" };
             rows.push(line(format!("{}{withheld}", c.words.what), ns));
         }
         for ((_, _, part), ns) in &c.owned {
