@@ -16,6 +16,7 @@ import ctypes
 import io
 import json
 import os
+import pickle
 import shutil
 import signal
 import sys
@@ -26,7 +27,7 @@ import uuid
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 try:
     import ray as _ray
@@ -231,8 +232,9 @@ class _Cluster:
                 if show is not None:
                     show(Progress(whole.ranks, ranks_done, whole.bytes, bytes_done))
                 if len(ready) >= fan_in and len(ready) + len(waiting) > fan_in:
-                    # Nested references: the task fetches one after the other, so not all are in its memory at once.
-                    content, progress = self._merge.remote(self._job, ready[:fan_in])
+                    # Arguments of their own: Ray starts the task when all are on its machine. A task that waits itself
+                    # for a partial that is lost keeps its CPUs, which the task that makes it again may need.
+                    content, progress = self._merge.remote(self._job, *ready[:fan_in])
                     waiting[progress] = content
                     del ready[:fan_in]
             return ready
@@ -285,7 +287,7 @@ def _results(
             beside = os.path.dirname(os.path.abspath(place.folder))
             os.makedirs(beside, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".hta-ray-", dir=beside) as workspace:
-            folders = [_fetched(job, part, os.path.join(workspace, str(i)), _get) for i, part in enumerate(parts)]
+            folders = [_fetched(job, _get(part), os.path.join(workspace, str(i))) for i, part in enumerate(parts)]
             arguments = _program.arguments_of({"out": place.folder, **options})
             finished = _program.run(["merge", *arguments, "--", *folders], allowed=(DONE, PARTLY, CONDITION))
         result = place.result(finished, level=4)
@@ -301,8 +303,11 @@ def _results(
 
 # In the tasks.
 
+#: A partial as it is passed on.
+_Kept = Union[bytes, pickle.PickleBuffer]
 
-def _map_share(job: _Job, index: int, count: int) -> Tuple[bytes, Progress]:
+
+def _map_share(job: _Job, index: int, count: int) -> Tuple[_Kept, Progress]:
     """Maps a share of the ranks."""
     last = [Progress(0, 0, 0, 0)]
     _check_version(job)
@@ -320,11 +325,11 @@ def _map_share(job: _Job, index: int, count: int) -> Tuple[bytes, Progress]:
         return _kept(job, part), last[0]
 
 
-def _merge_parts(job: _Job, parts: List[Any]) -> Tuple[bytes, Progress]:
+def _merge_parts(job: _Job, *parts: _Kept) -> Tuple[_Kept, Progress]:
     """Merges some partials to one."""
     _check_version(job)
     with _workspace(job) as folder:
-        folders = [_fetched(job, part, os.path.join(folder, str(i)), _ray.get) for i, part in enumerate(parts)]
+        folders = [_fetched(job, part, os.path.join(folder, str(i))) for i, part in enumerate(parts)]
         merged = _place_of_partial(job, folder)
         threads = f"--threads={max(1, int(job.num_cpus))}"
         _program.run(
@@ -415,7 +420,7 @@ def _place_of_partial(job: _Job, workspace: str) -> str:
     return os.path.join(workspace, "partial")
 
 
-def _kept(job: _Job, part: str) -> bytes:
+def _kept(job: _Job, part: str) -> _Kept:
     """A partial as it is passed on: its bytes, or its path in the scratch folder or store."""
     if job.keeps_in_store:
         return os.fsencode(part)
@@ -423,7 +428,8 @@ def _kept(job: _Job, part: str) -> bytes:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             archive.add(part, arcname=".")
-        return packed.getvalue()
+        # A buffer: the tasks that it is passed to read it in Ray's object store, and not in memory of their own.
+        return pickle.PickleBuffer(packed.getvalue())
     os.makedirs(job.scratch, exist_ok=True)
     # Moved there under a new name: an earlier attempt may still be at work.
     place = os.path.join(job.scratch, uuid.uuid4().hex)
@@ -431,11 +437,10 @@ def _kept(job: _Job, part: str) -> bytes:
     return os.fsencode(place)
 
 
-def _fetched(job: _Job, content: Any, folder: str, get: Callable[[Any], Any]) -> str:
+def _fetched(job: _Job, kept: _Kept, folder: str) -> str:
     """The folder or URL of a partial as this machine sees it."""
-    kept: bytes = get(content)
     if job.scratch is not None:
-        return os.fsdecode(kept)
+        return os.fsdecode(bytes(kept))
     with tarfile.open(fileobj=io.BytesIO(kept)) as archive:
         # The archive is made above; older versions of Python have no filter to ask for.
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)

@@ -211,6 +211,34 @@ def test_a_node_that_is_removed_is_made_up_for(tmp_path: Path, cluster: Cluster,
     assert differing(one, other) == []
 
 
+def test_merges_of_what_a_node_took_with_it_do_not_hinder_making_it_again(
+    tmp_path: Path, cluster: Cluster, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The node maps six shares while the others map one each. When it is removed, both merges of three are still to be
+    # done; as many slots are left, and they become free before Ray knows that the node is gone.
+    monkeypatch.setenv("HTA_TEST_LOST_NODE", "1")
+    node = cluster.add_node(num_cpus=2, object_store_memory=200 << 20)
+    monkeypatch.delenv("HTA_TEST_LOST_NODE")
+    cluster.wait_for_nodes()
+    script.write_text(
+        f'removed="{tmp_path}/removed"\n'
+        'until_removed() { n=600; while [ ! -d "$removed" ] && [ $((n-=1)) -gt 0 ]; do sleep 0.1; done; }\n'
+        'case "$*" in *"merge --partial"*) until_removed;;\n'
+        '*--partial*) [ -n "$HTA_TEST_LOST_NODE" ] || until_removed;; esac\n'
+    )
+    one, other = tmp_path / "one", tmp_path / "other"
+    hta_engine.analyze(SAMPLES / "gpu_ddp8", one)
+
+    def remove(progress: Progress) -> None:
+        if progress.ranks_done >= 6 and not (tmp_path / "removed").exists():
+            cluster.remove_node(node, allow_graceful=False)
+            (tmp_path / "removed").mkdir()
+
+    hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", other, tasks=8, fan_in=3, progress=remove)
+    assert (tmp_path / "removed").exists()
+    assert differing(one, other) == []
+
+
 def test_errors_of_the_program_come_to_the_driver(tmp_path: Path) -> None:
     with pytest.raises(HtaError, match="no such file or folder"):
         hta_engine.ray.analyze(tmp_path / "missing")
