@@ -8,6 +8,7 @@
 use crate::api::{Options, Partial, rows};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::LostPiece;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span, fmt_pct, percent};
@@ -77,28 +78,29 @@ pub(super) fn push(table: &mut RecordedTime, trace: &RankTrace, work: &DeviceWor
         for (part, time_ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
             table.push(RecordedTimeRow { part, time_ns, ..base });
         }
-        let mut sums: BTreeMap<CauseKind, BTreeMap<StrId, Ns>> = BTreeMap::new();
+        let mut sums: HashMap<(CauseKind, StrId), Ns> = HashMap::new();
         let mut rest = spans.iter().map(|s| s.len()).sum::<Ns>() - shares.busy();
         for span in &spans {
             let first = idle.partition_point(|p| p.span.end <= span.start);
             for p in idle[first..].iter().take_while(|p| p.span.start < span.end) {
                 let ns = p.span.intersect(*span).len();
-                *sums.entry(p.kind).or_default().entry(p.key).or_default() += ns;
+                *sums.entry((p.kind, p.key)).or_default() += ns;
                 rest -= ns;
             }
         }
         if rest > 0 {
-            *sums.entry(CauseKind::NotExplained).or_default().entry(StrId::EMPTY).or_default() += rest;
+            *sums.entry((CauseKind::NotExplained, StrId::EMPTY)).or_default() += rest;
         }
-        for (kind, of) in sums {
-            let most = of.iter().max_by_key(|(key, ns)| (**ns, Reverse(trace.text(**key))));
-            table.push(RecordedTimeRow {
-                part: "idle",
-                cause: Some(kind.name()),
-                key: most.map_or("", |(key, _)| trace.text(*key)),
-                time_ns: of.values().sum(),
-                ..base
-            });
+        // By kind, its time and the key with most of it.
+        let mut kinds: BTreeMap<CauseKind, (Ns, (Ns, Reverse<&str>))> = BTreeMap::new();
+        for ((kind, key), ns) in sums {
+            let (time, most) = kinds.entry(kind).or_default();
+            *time += ns;
+            *most = (ns, Reverse(trace.text(key))).max(*most);
+        }
+        for (kind, (time_ns, (_, Reverse(key)))) in kinds {
+            let cause = Some(kind.name());
+            table.push(RecordedTimeRow { part: "idle", cause, key, time_ns, ..base });
         }
     }
 }
