@@ -79,11 +79,13 @@ impl Balances<'_> {
 
     fn random(&self, draws: usize, found: &mut PermutationCounts) {
         let mut shuffled: Vec<Vec<Ns>> = self.0.to_vec();
+        let Some((first, others)) = shuffled.split_first_mut() else { return };
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut sums = vec![0; self.ranks()];
         for _ in 0..draws {
-            sums.fill(0);
-            for of_step in &mut shuffled {
+            // Only the order of the steps against each other counts, so the first one stays, here as well.
+            sums.copy_from_slice(first);
+            for of_step in &mut *others {
                 for i in (1..of_step.len()).rev() {
                     of_step.swap(i, below(&mut state, i + 1));
                 }
