@@ -143,7 +143,7 @@ struct AlignedInstance {
 
 /// The clocks of all parts.
 pub(crate) fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
-    let usable = |i: &&Instance| i.kind.is_synchronous() && i.len() > 1 && !i.disagrees;
+    let usable = |i: &&Instance| i.is_synchronous() && i.len() > 1 && !i.disagrees;
     let call = |m: &crate::job::matching::Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let mut moments: Vec<AlignedInstance> = matched
         .instances

@@ -2,6 +2,7 @@
 
 use crate::job::by_sequence::by_sequence;
 use crate::job::groups::{Resolved, resolve};
+use crate::job::in_turn::in_turn;
 use crate::job::infer::infer;
 use crate::job::matching::{MatchMethod, Matched, Member, Use, call};
 use crate::job::part::RankSummary;
@@ -9,8 +10,8 @@ use hashbrown::HashMap;
 use hta_trace::collective::CollectiveKind;
 use std::collections::BTreeMap;
 
-/// Matches all calls except messages between two ranks.
-pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
+/// Matches all calls except messages between two ranks. `by_turn`: also by their order alone.
+pub(crate) fn collectives(parts: &[RankSummary], by_turn: bool) -> Matched {
     let comparable = |p: &RankSummary| p.has_origin;
     let used: Vec<Vec<u32>> = parts
         .iter()
@@ -26,7 +27,7 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
             order
         })
         .collect();
-    let Resolved { groups, unknown } = resolve(parts, &used);
+    let Resolved { groups, mut unknown } = resolve(parts, &used);
     let mut matched = Matched::default();
     for group in groups {
         matched.add_group(group);
@@ -47,6 +48,14 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
     }
     for (g, uses) in uses.iter().enumerate() {
         group(&mut matched, parts, g as u32, uses, MatchMethod::Sequence);
+    }
+    for found in if by_turn { in_turn(parts, &mut unknown) } else { Vec::new() } {
+        let g = matched.add_group(found.group);
+        for k in 0..found.uses.first().map_or(0, |u| u.calls.len()) {
+            let member = |u: &Use| Some(Member { part: u.part, call: *u.calls.get(k)? });
+            let members = found.uses.iter().filter_map(member).collect();
+            matched.add(parts, g, MatchMethod::Inferred, found.uses.len(), members);
+        }
     }
     for found in infer(parts, &unknown) {
         let uses: Vec<Use> = found.calls.into_iter().map(|(part, calls)| Use { part, calls }).collect();

@@ -47,7 +47,7 @@ pub(crate) fn step_of(job: &Job, m: Member) -> Option<StepKey> {
 /// `replicas`).
 pub(crate) fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point() && !job.matched.is_cut(i);
+    let is_compared = |i: &Instance| i.len() > 1 && !i.is_message() && !job.matched.is_cut(i);
     for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| is_compared(i)) {
         by_group.entry(i.group).or_default().push(id as u32);
     }
@@ -114,7 +114,7 @@ impl Arriving<'_> {
         let before = |m: &Member| self.previous.get(&m.part).copied();
         let instance = |m: &Member| before(m).and_then(|b| job.outcome(b)).filter(|o| !o.is_impossible);
         let first = instance(self.members.first()?)?.instance;
-        let is_synchronous = job.instances().get(first as usize).is_some_and(|i| i.kind.is_synchronous());
+        let is_synchronous = job.instances().get(first as usize).is_some_and(|i| i.is_synchronous());
         if !is_synchronous || !self.members.iter().all(|m| instance(m).is_some_and(|o| o.instance == first)) {
             return None;
         }

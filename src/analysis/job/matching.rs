@@ -75,6 +75,16 @@ impl Instance {
         self.count == 0
     }
 
+    /// Whether it is a message between two ranks. Of inferred groups all ranks send and receive (`in_turn`).
+    pub(crate) fn is_message(&self) -> bool {
+        self.kind.is_point_to_point() && self.method != MatchMethod::Inferred
+    }
+
+    /// Whether all members end at nearly the same true moment.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.kind.is_synchronous() || self.kind.is_point_to_point() && !self.is_message()
+    }
+
     /// An instance of a kind, without members.
     #[cfg(test)]
     pub fn of(kind: CollectiveKind) -> Self {
@@ -117,7 +127,7 @@ impl Matched {
     /// Whether it is not known for whom the members of an instance wait, because a rank of its group is not
     /// recorded. A message needs its two ends only.
     pub(crate) fn is_cut(&self, i: &Instance) -> bool {
-        !i.kind.is_point_to_point() && self.groups.get(i.group as usize).is_some_and(|g| g.misses_rank)
+        !i.is_message() && self.groups.get(i.group as usize).is_some_and(|g| g.misses_rank)
     }
 
     pub(super) fn add_group(&mut self, group: Group) -> u32 {

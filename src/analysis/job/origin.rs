@@ -22,7 +22,7 @@ pub(crate) fn prove(parts: &mut [RankSummary]) -> bool {
         return false;
     }
     parts.iter_mut().for_each(|p| p.has_origin = true);
-    let matched = collectives(parts);
+    let matched = collectives(parts, false);
     let proved = proved(parts, &matched);
     parts.iter_mut().zip(proved).for_each(|(p, is_proved)| p.has_origin = is_proved);
     parts.iter().any(|p| p.has_origin)
@@ -31,7 +31,7 @@ pub(crate) fn prove(parts: &mut [RankSummary]) -> bool {
 /// By part: whether its collectives end together with those of the others.
 fn proved(parts: &[RankSummary], matched: &Matched) -> Vec<bool> {
     let mut counts: Vec<(u64, u64)> = vec![(0, 0); parts.len()];
-    for i in matched.instances.iter().filter(|i| i.kind.is_synchronous() && i.len() > 1 && !i.disagrees) {
+    for i in matched.instances.iter().filter(|i| i.is_synchronous() && i.len() > 1 && !i.disagrees) {
         let members = matched.members(i);
         let ends = || {
             members

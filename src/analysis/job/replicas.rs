@@ -67,9 +67,7 @@ pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u3
 fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<StepMessages> {
     let places = PipelinePlaces::of(job);
     let mut by: BTreeMap<(u32, Option<StepKey>), BTreeMap<u32, u32>> = BTreeMap::new();
-    for (id, i) in
-        job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1 && i.kind.is_point_to_point())
-    {
+    for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1 && i.is_message()) {
         for m in job.members(i).iter().filter(|m| !without.contains(&m.part)) {
             by.entry((m.part, step_of(job, *m))).or_default().entry(m.call).or_insert(id as u32);
         }

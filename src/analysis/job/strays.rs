@@ -36,9 +36,7 @@ pub struct Stray {
 /// Finds them, in order of instance.
 pub fn find(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Vec<Stray> {
     let mut strays = Vec::new();
-    for (instance, i) in
-        (0u32..).zip(&matched.instances).filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1)
-    {
+    for (instance, i) in (0u32..).zip(&matched.instances).filter(|(_, i)| i.is_synchronous() && i.len() > 1) {
         let members = matched.members(i);
         let call = |m: &Member| parts.get(m.part as usize).and_then(|p| p.calls.calls.get(m.call as usize));
         let ends: Vec<(Member, Ns)> = members

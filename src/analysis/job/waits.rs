@@ -86,7 +86,7 @@ pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) 
                 let last = instance.last_awaited(root, *m, latest, ready);
                 let (start, span) = (ready(m), call(m).span);
                 let wait = (last - start).max(0).min(span.len());
-                let is_impossible = last > on(m, span.end) && instance.kind.is_synchronous();
+                let is_impossible = last > on(m, span.end) && instance.is_synchronous();
                 found.is_impossible |= is_impossible;
                 let slot = &mut outcomes[m.part as usize][m.call as usize];
                 let outcome = CallWait { instance: id as u32, wait, is_impossible, is_divided: true };

@@ -94,8 +94,7 @@ pub(crate) fn judge(job: &Job, options: &Options, chains: &JobChains) -> Judgeme
 
 fn thresholds(job: &Job, median_step: Ns, options: &Options) -> Vec<Ns> {
     let share = (median_step as f64 * options.across.straggler_min_pct / 100.0).round() as Ns;
-    let synchronous =
-        job.instances().iter().enumerate().filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1);
+    let synchronous = job.instances().iter().enumerate().filter(|(_, i)| i.is_synchronous() && i.len() > 1);
     let mut skews: Vec<Ns> = synchronous.map(|(id, _)| job.arrivals(id).end_skew).collect();
     let skew = median(&mut skews).unwrap_or(0);
     job.clocks.iter().map(|c| share.max(3 * skew.max(c.residual)).max(1)).collect()

@@ -14,7 +14,7 @@ const MOST_PCT: usize = 5;
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     let job = recorded.job;
     let Some(farthest) = job.strays.iter().max_by_key(|s| s.apart.abs()) else { return Vec::new() };
-    let all = job.instances().iter().filter(|i| i.kind.is_synchronous() && i.len() > 1).count();
+    let all = job.instances().iter().filter(|i| i.is_synchronous() && i.len() > 1).count();
     if job.strays.len() * 100 <= all * MOST_PCT {
         return Vec::new();
     }

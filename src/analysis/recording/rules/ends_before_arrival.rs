@@ -22,7 +22,7 @@ const SMALL_PCT: Ns = 10;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     let job = recorded.job;
-    let all = || (0u32..).zip(job.instances()).filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1);
+    let all = || (0u32..).zip(job.instances()).filter(|(_, i)| i.is_synchronous() && i.len() > 1);
     let early: Vec<Contradiction> = all().filter_map(|(id, _)| Contradiction::of(job, id)).collect();
     let most = early.iter().map(|c| c.by).max().unwrap_or(0);
     if early.len() * 100 <= all().count() * MOST_PCT {

@@ -1,0 +1,121 @@
+//! Calls of which only the kernels are recorded, as nvprof does: neither groups nor numbers nor peers.
+//!
+//! The ranks of a program run the same collectives in the same order. Where all ranks have as many calls, of
+//! the same kinds and types in the same order, and the k-th of all end together under one offset between two
+//! clocks, the k-th calls are one collective of all ranks:
+//!
+//! ```text
+//!   rank 0   [all_reduce....]   [send_recv.....]  [all_reduce]
+//!   rank 1              [all_reduce]       [send_recv]  [all_reduce]       the same offset of all ends
+//! ```
+//!
+//! A kernel that sends and receives is then an exchange of all ranks. Otherwise `infer` decides.
+
+use crate::job::groups::Group;
+use crate::job::matching::Use;
+use crate::job::part::RankSummary;
+use hta_base::order_statistics::median;
+use hta_base::units::{Ns, Span};
+use hta_trace::collective::{CollectiveCall, Members};
+use std::collections::BTreeMap;
+
+/// Fewest ends that prove an offset.
+const FEWEST: usize = 8;
+
+/// Ends of one collective agree within this, ns.
+const TOGETHER: u64 = 500_000;
+
+/// Times of two clocks may disagree by this much besides their offset, ns.
+const SLACK: Ns = 20_000;
+
+/// Share of the collectives that must end together and be possible, percent.
+const AGREE_PCT: usize = 90;
+
+/// A group of all ranks of a program whose k-th calls are one collective.
+pub(super) struct InTurn {
+    pub(super) group: Group,
+    pub(super) uses: Vec<Use>,
+}
+
+/// Takes from the local groups without members, given as (part, local group), those that are one group.
+pub(super) fn in_turn(parts: &[RankSummary], unknown: &mut Vec<(u32, u32)>) -> Vec<InTurn> {
+    let mut programs: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+    for id in unknown.iter().filter(|(part, _)| !parts[*part as usize].is_left_out) {
+        programs.entry(parts[id.0 as usize].program()).or_default().push(*id);
+    }
+    let mut found = Vec::new();
+    for (program, ids) in programs {
+        let of_program = || parts.iter().filter(|p| p.program() == program && !p.is_left_out);
+        let size = of_program().filter_map(RankSummary::program_size).max();
+        let wanted = size.map_or_else(|| of_program().count(), |size| size as usize);
+        let is_bare = |id: &(u32, u32)| is_bare(&parts[id.0 as usize], id.1);
+        if ids.len() != wanted || of_program().count() != wanted || !ids.iter().all(is_bare) {
+            continue;
+        }
+        let all = |part: u32| (0..parts[part as usize].calls.calls.len() as u32).collect();
+        let uses: Vec<Use> = ids.iter().map(|(part, _)| Use { part: *part, calls: all(*part) }).collect();
+        let Some((first, rest)) = uses.split_first().filter(|(_, rest)| !rest.is_empty()) else { continue };
+        if !rest.iter().all(|u| is_one(parts, first, u)) {
+            continue;
+        }
+        unknown.retain(|id| !ids.contains(id));
+        let group = Group {
+            name: None,
+            desc: None,
+            members: Some(Members::listed(ids.iter().map(|(part, _)| parts[*part as usize].rank).collect())),
+            size: Some(wanted as u32),
+            is_inferred: true,
+            misses_rank: false,
+            uses: ids,
+        };
+        found.push(InTurn { group, uses });
+    }
+    found
+}
+
+/// Whether nothing but kernels of one group is recorded, of which nothing is known.
+fn is_bare(part: &RankSummary, group: u32) -> bool {
+    let is_kernel = |c: &CollectiveCall| c.shape.group == group && !c.shape.on_host && c.seq.is_none();
+    let local = part.calls.groups.get(group as usize);
+    !part.lists_groups
+        && part.calls.edges.is_empty()
+        && local.is_some_and(|g| g.name.is_none() && g.size.is_none() && g.head.is_empty())
+        && part.calls.calls.iter().all(is_kernel)
+}
+
+/// Whether the k-th calls of two ranks are alike and end together.
+fn is_one(parts: &[RankSummary], x: &Use, y: &Use) -> bool {
+    let calls = |u: &Use| parts[u.part as usize].calls.calls.iter();
+    let what = |u: &Use, c: &CollectiveCall| {
+        let dtype = parts[u.part as usize].calls.dtype(c).map(str::to_string);
+        (c.shape.kind, c.shape.bytes, dtype)
+    };
+    let is_alike = |(a, b): (&CollectiveCall, &CollectiveCall)| what(x, a) == what(y, b);
+    x.calls.len() == y.calls.len() && calls(x).zip(calls(y)).all(is_alike) && {
+        let is_mutual =
+            |(a, _): &(&CollectiveCall, _)| !a.shape.kind.is_from_root() && !a.shape.kind.is_to_root();
+        end_together(calls(x).zip(calls(y)).filter(is_mutual).map(|(a, b)| (a.span, b.span)).collect())
+    }
+}
+
+/// Whether the ends of pairs agree under one offset, and nobody leaves before the other one arrives.
+fn end_together(pairs: Vec<(Span, Span)>) -> bool {
+    let mut ends: Vec<Ns> = pairs.iter().map(|(a, _)| a.end).collect();
+    ends.sort_unstable();
+    let mut gaps: Vec<Ns> = ends.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
+    let apart = |(a, b): &(Span, Span)| b.end.saturating_sub(a.end);
+    let offset = median(&mut pairs.iter().map(apart).collect::<Vec<_>>());
+    let Some((offset, rhythm)) = offset.zip(median(&mut gaps)).filter(|_| pairs.len() >= FEWEST) else {
+        return false;
+    };
+    let mut off: Vec<u64> = pairs.iter().map(|pair| apart(pair).abs_diff(offset)).collect();
+    let most = TOGETHER.min(rhythm.max(SLACK).unsigned_abs());
+    let together = off.iter().filter(|off| **off <= most).count();
+    let is_possible = |(a, b): &&(Span, Span)| {
+        let start = b.start.saturating_sub(offset);
+        start <= a.end.saturating_add(SLACK) && a.start <= b.end.saturating_sub(offset).saturating_add(SLACK)
+    };
+    let possible = pairs.iter().filter(is_possible).count();
+    together.min(possible) * 100 >= pairs.len() * AGREE_PCT
+        && median(&mut off).is_some_and(|off| off * 4 <= rhythm.unsigned_abs())
+}

@@ -1,0 +1,52 @@
+//! Steps of ranks that show none, while other ranks of the program show theirs.
+//!
+//! Ranks that run the same collectives are in the same step. A rank of which only the capture is known takes
+//! the steps of one that has some: by the collectives that both run, and for the time around them by the
+//! clocks.
+//!
+//! ```text
+//!   rank 0   | step 0  [c1] [c2] | step 1  [c3] |       found by repeats
+//!   rank 1   |         [c1] [c2]           [c3] |       lent
+//! ```
+//!
+//! Times are still compared over whole recordings (`has_mixed_steps`): steps only tell what happened again.
+
+use crate::job::clock::Clock;
+use crate::job::matching::Matched;
+use crate::job::part::{PartStep, RankSummary};
+use hta_base::units::{Ns, Span};
+use hta_trace::step::StepRule;
+
+pub(super) fn lend(parts: &mut [RankSummary], matched: &Matched, clocks: &[Clock]) {
+    let has_none = |p: &RankSummary| p.step_rule == StepRule::Capture;
+    let Some(from) = parts.iter().position(|p| !p.is_left_out && !has_none(p) && !p.lanes.is_empty()) else {
+        return;
+    };
+    let (program, rule) = (parts[from].program(), parts[from].step_rule);
+    let is_poor = |p: &RankSummary| has_none(p) && p.has_origin && p.program() == program;
+    if !parts.iter().any(is_poor) || !parts.iter().all(|p| has_none(p) || p.step_rule == rule) {
+        return;
+    }
+    let lent: Vec<PartStep> = parts[from].steps.clone();
+    let of_calls: Vec<Option<u32>> = parts[from].calls.calls.iter().map(|c| c.step).collect();
+    for (part, p) in parts.iter_mut().enumerate().filter(|(_, p)| is_poor(p)) {
+        let own = |t: Ns| {
+            let common = clocks[from].aligned(t);
+            common + (common - clocks[part].aligned(common))
+        };
+        let moved = |w: Span| Span::new(own(w.start), own(w.end));
+        p.steps = lent.iter().map(|s| PartStep { window: moved(s.window), ..*s }).collect();
+        p.calls.calls.iter_mut().for_each(|c| c.step = None);
+    }
+    for i in matched.instances.iter().filter(|i| i.len() > 1) {
+        let members = matched.members(i);
+        let Some(m) = members.iter().find(|m| m.part as usize == from) else { continue };
+        let step = of_calls.get(m.call as usize).copied().flatten();
+        for m in members {
+            let poor = parts.get_mut(m.part as usize).filter(|p| is_poor(p));
+            if let Some(call) = poor.and_then(|p| p.calls.calls.get_mut(m.call as usize)) {
+                call.step = step;
+            }
+        }
+    }
+}
