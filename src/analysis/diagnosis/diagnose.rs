@@ -99,7 +99,11 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     causes.extend(memory::causes(&context, partials));
     for c in &mut causes {
         if c.kind != CauseKind::InputIncomplete && c.kind.memory().is_none() {
-            c.trust = trust.of_cause(c.needs, c.kind.rule().must_last, account.steps.len());
+            c.trust = {
+                // Where whole recordings are compared, a test over the steps of a rank shows that it lasts.
+                let must_last = c.kind.rule().must_last && c.p_value.is_none();
+                trust.of_cause(c.needs, must_last, account.steps.len())
+            };
         }
         if matches!(c.trust, Trust::AtMost(_)) {
             c.certainty = CauseCertainty::AtMost;

@@ -34,12 +34,13 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let n = judged.steps.len();
     let gain = judged.length.per_step(s.gain);
     let share = fmt_pct(percent(s.gain, judged.length.time));
+    let per = if judged.counts_steps() { " a step" } else { "" };
     let who = capital(&job.words.named(&ranks_of(job, &s.parts)));
     let verb = if s.parts.len() == 1 { "makes" } else { "make" };
     let when = when(job, judged, s, n);
     let mut text = match s.pattern {
         Pattern::Rotating => format!(
-            "A rotating straggler: each time another rank makes the others wait {} a step ({share}) in {} of \
+            "A rotating straggler: each time another rank makes the others wait {}{per} ({share}) in {} of \
              {} (by step: {}).",
             fmt_ns(gain),
             s.steps.len(),
@@ -47,14 +48,11 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
             steps_text(job, &s.steps, true)
         ),
         Pattern::Together => format!(
-            "{who} are late together, {when}: fixing all of them saves {} a step ({share}).",
+            "{who} are late together, {when}: fixing all of them saves {}{per} ({share}).",
             fmt_ns(gain)
         ),
         _ => {
-            format!(
-                "{who} {verb} the others wait, {when}: fixing it saves {} a step ({share}).",
-                fmt_ns(gain)
-            )
+            format!("{who} {verb} the others wait, {when}: fixing it saves {}{per} ({share}).", fmt_ns(gain))
         }
     };
     if !s.behind.is_empty() {
@@ -121,6 +119,9 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
         notes: Vec::new(),
     };
     let all: Vec<(u32, DelaySums)> = by_part.into_iter().collect();
+    // Means of the same steps: a step that one rank stretches is longer than the median.
+    let of_steps = judged.counts_steps().then(|| judged.length.step());
+    let step = of_steps.unwrap_or(0).max(judged.median_step);
     let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain).named(&job.words);
     let gain =
         |part: u32, step: &StepKey| judged.delays.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
@@ -134,8 +135,7 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
             vec![
                 name,
                 fmt_ns(sum(|d| d.gain) / n),
-                // Means of the same steps: a step that one rank stretches is longer than the median.
-                fmt_pct(percent(sum(|d| d.gain) / n, judged.length.step().max(judged.median_step))),
+                fmt_pct(percent(sum(|d| d.gain) / n, step)),
                 fmt_ns(sum(|d| d.excess) / n),
                 format!("{} of {}", sum(|d| d.last as i64), sum(|d| d.count as i64)),
                 fmt_ns(sum(|d| d.imposed) / n),
@@ -194,14 +194,20 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
 
 /// Ranks that are late, although their repair gives little.
 fn not_confirmed(job: &Job, judged: &Judgement) -> Vec<String> {
-    judged.unconfirmed.iter().take(2).map(|s: &Straggler| {
-        format!(
-            "{} late, but the others would hardly come earlier without that: a step would take {} less ({})",
-            late_ranks(&ranks_of(job, &s.parts)),
-            fmt_ns(judged.length.per_step(s.gain)),
-            fmt_pct(percent(s.gain, judged.length.time))
-        )
-    }).collect()
+    judged
+        .unconfirmed
+        .iter()
+        .take(2)
+        .map(|s: &Straggler| {
+            format!(
+                "{} late, but the others would hardly come earlier without that: {} would take {} less ({})",
+                late_ranks(&ranks_of(job, &s.parts)),
+                if judged.counts_steps() { "a step" } else { "all" },
+                fmt_ns(judged.length.per_step(s.gain)),
+                fmt_pct(percent(s.gain, judged.length.time))
+            )
+        })
+        .collect()
 }
 
 fn late_ranks(ranks: &[u32]) -> String {

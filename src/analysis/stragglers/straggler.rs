@@ -114,6 +114,13 @@ pub struct Judgement {
     pub(crate) largest: Option<(u32, Ns)>,
 }
 
+impl Judgement {
+    /// Whether gains are means of steps, and not of whole recordings, in which steps only show what lasts.
+    pub(crate) fn counts_steps(&self) -> bool {
+        !self.length.keys.is_empty() || self.steps.len() < 2
+    }
+}
+
 impl Unproven {
     /// Number of steps that would be enough to decide; `None` if more steps would not help.
     pub(crate) fn steps_to_record(&self, steps: usize) -> Option<usize> {
