@@ -29,6 +29,11 @@ const ROTATING_RANKS: usize = 4;
 
 const ROTATING_STEPS: usize = 3;
 
+/// Into so many parts of equal numbers of chains a recording without steps is divided, each of so many at
+/// least.
+const BLOCKS: usize = 8;
+const LEAST_CHAINS: usize = 3;
+
 /// Chains by step, with the measures of each part.
 pub(super) struct JudgeRound<'a> {
     steps: &'a [StepKey],
@@ -142,6 +147,7 @@ impl<'a> JudgeRound<'a> {
             let evidence = match p_value {
                 Some(p) if p <= P_MOST => Some(NoChance::Permutation(p)),
                 _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(NoChance::Ahead),
+                _ if self.is_late_throughout(i) => Some(NoChance::Throughout),
                 _ => None,
             };
             // For a persistent straggler, steps slightly below the threshold count as well.
@@ -154,6 +160,24 @@ impl<'a> JudgeRound<'a> {
                 None => found.unproven.push(self.unproven(part, p_value)),
             }
         }
+    }
+
+    /// Whether the part at a position is later than chance allows over the parts of a recording without
+    /// steps. It is not told whether that lasts.
+    fn is_late_throughout(&self, position: usize) -> bool {
+        let is_whole = |c: &Chain| c.lates.len() == self.parts.len();
+        let mut chains: Vec<&Chain> = self.chains.iter().map(|(c, _)| *c).filter(|c| is_whole(c)).collect();
+        if self.steps != [StepKey::Index(0)] || chains.len() < BLOCKS * LEAST_CHAINS {
+            return false;
+        }
+        chains.sort_by_key(|c| c.arrivals.iter().map(|(_, t)| *t).max());
+        let sum = |of: &[&Chain]| -> Vec<Ns> {
+            let balance = |k: usize| of.iter().filter_map(|c| Some(c.lates.get(k)?.balance)).sum();
+            (0..self.parts.len()).map(balance).collect()
+        };
+        let blocks: Vec<Vec<Ns>> = chains.chunks(chains.len().div_ceil(BLOCKS)).map(sum).collect();
+        let p_value = Balances(&blocks).p_values(&[vec![position]]).and_then(|p| p.first().copied());
+        p_value.is_some_and(|p| p <= P_MOST)
     }
 
     /// By step, the balance of a part in the chain in which it delays the others most, and the balances of

@@ -34,6 +34,8 @@ pub(crate) enum NoChance {
     Permutation(f64),
     /// The largest in every step, by at least the distance between the others.
     Ahead,
+    /// Late in all parts of a recording without steps.
+    Throughout,
     /// It stands out from all other ranks and steps.
     StandsOut,
     /// The clock of its device is lower than that of the others.
@@ -45,6 +47,7 @@ impl NoChance {
         match self {
             NoChance::Permutation(_) => "permutation",
             NoChance::Ahead => "ahead_in_every_step",
+            NoChance::Throughout => "throughout",
             NoChance::StandsOut => "stands_out",
             NoChance::LowerClock => "lower_clock",
         }
