@@ -119,3 +119,36 @@ fn end_together(pairs: Vec<(Span, Span)>) -> bool {
     together.min(possible) * 100 >= pairs.len() * AGREE_PCT
         && median(&mut off).is_some_and(|off| off * 4 <= rhythm.unsigned_abs())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Ns = 1_000_000;
+
+    /// Twelve collectives at irregular times. The second rank arrives `late` after the first; its clock is
+    /// ahead by `offset`, and further ahead by `more` with each.
+    fn pairs(late: Ns, offset: Ns, more: Ns) -> Vec<(Span, Span)> {
+        let at = |k: Ns| (k * 10 + k * k % 7) * MS;
+        let pair = |k: Ns| {
+            let end = at(k) + 8 * MS;
+            let by = offset + k * more;
+            (Span::new(at(k), end), Span::new(at(k) + late + by, end + by))
+        };
+        (0..12).map(pair).collect()
+    }
+
+    #[test]
+    fn ends_that_agree_under_one_offset_are_those_of_one_collective() {
+        assert!(end_together(pairs(5 * MS, 0, 0)));
+        assert!(end_together(pairs(5 * MS, 248 * MS, 0)));
+        assert!(!end_together(pairs(5 * MS, 0, MS)), "two runs of one program");
+        assert!(!end_together(pairs(5 * MS, 0, 0)[..FEWEST - 1].to_vec()), "too few");
+        let mut shifted = pairs(0, 0, 0);
+        let first = shifted.iter().map(|(a, _)| *a);
+        let next: Vec<(Span, Span)> = first.zip(shifted.iter().skip(1).map(|(_, b)| *b)).collect();
+        assert!(!end_together(next), "each with the one after");
+        shifted.iter_mut().for_each(|(_, b)| *b = Span::new(b.end + MS, b.end + 2 * MS));
+        assert!(!end_together(shifted), "one has left before the other arrives");
+    }
+}

@@ -363,6 +363,56 @@ fn folders_take_databases_of_recorders_by_what_they_hold() {
     assert!(error.contains("a database of nvprof without GPU activity"), "{error}");
 }
 
+/// Two ranks exchange 24 times, in turn by an all-reduce and by messages, and end together. Each computes
+/// before that, rank 1 for 6 ms, and its clock is 40 ms ahead.
+fn exchanging(folder: &Path, compute: [i64; 2], swapped: bool) -> Answer {
+    const MS: i64 = 1_000_000;
+    let names = [
+        "_Z39ncclDevKernel_AllReduce_Sum_f64_RING_LLP11ncclDevCommmP8ncclWork",
+        "_Z22ncclDevKernel_SendRecvP11ncclDevCommmP8ncclWork",
+    ];
+    for (rank, own) in (0..).zip(compute) {
+        let mut made = Made::new(&folder.join(format!("rank_{rank}.nvvp")));
+        for k in 0..24i64 {
+            // Not regular: the distances tell one exchange from the next.
+            let at = (k * 10 + k * k % 3) * MS + 40 * MS * i64::from(rank);
+            let start = at + own * MS + 20_000;
+            let kind = (k + i64::from(swapped && rank == 1 && k > 10)) % 2;
+            made.kernel("gemm", MAIN, [at, at + 5_000], [at + 10_000, start]);
+            let end = at + (compute[0].max(compute[1]) + 1) * MS;
+            made.kernel(names[kind as usize], MAIN, [at + 6_000, at + 9_000], [start + 5_000, end]);
+        }
+    }
+    answer(&[folder.to_path_buf()], &options())
+}
+
+#[test]
+fn kernels_of_collectives_pair_by_turn_where_names_and_ends_agree() {
+    let folder = folder();
+    let slow = exchanging(folder.path(), [3, 6], false);
+    let of = |rank| slow.rows_where("collectives", |r| r.int("rank") == rank);
+    let waits = |rank| of(rank).iter().map(|r| r.opt_int("wait_ns")).collect::<Vec<_>>();
+    assert_eq!(waits(0), [Some(3_000_000); 24]);
+    assert_eq!(waits(1), [Some(0); 24]);
+    assert!(of(0).iter().all(|r| r.text("matched_by") == "inferred" && r.int("last_rank") == 1));
+}
+
+#[test]
+fn ranks_that_take_as_long_are_not_late() {
+    let folder = folder();
+    let even = exchanging(folder.path(), [4, 4], false);
+    assert!(even.rows("collectives").iter().all(|r| r.opt_int("wait_ns") == Some(0)));
+    assert!(even.rows_where("findings", |r| r.text("kind") == "straggler").is_empty());
+}
+
+#[test]
+fn kernels_of_collectives_in_another_order_have_no_partners() {
+    let folder = folder();
+    let other = exchanging(folder.path(), [3, 6], true);
+    let messages = other.rows_where("collectives", |r| r.text("kind") == "send_recv");
+    assert!(!messages.is_empty() && messages.iter().all(|r| r.opt_int("wait_ns").is_none()));
+}
+
 #[test]
 fn a_session_of_the_visual_profiler_is_refused_by_what_it_is() {
     let folder = folder();
