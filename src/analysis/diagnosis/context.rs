@@ -7,6 +7,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::gain::{OwnedNames, OwnedTime};
 use crate::diagnosis::grouping::Topology;
+use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::efficiency::account::PartDevice;
@@ -31,6 +32,7 @@ pub(crate) struct Context<'a> {
     pub(crate) pauses: &'a BTreeMap<u32, (u64, Ns)>,
     pub(crate) repairs: &'a Repairs,
     pub(crate) clocks: &'a JobClocks,
+    pub(crate) late: &'a LateRanks,
 }
 
 impl Context<'_> {

@@ -69,6 +69,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         pauses: &pauses,
         repairs: &repairs,
         clocks: &clocks,
+        late: &late,
     };
     let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
     let mut in_transfer = OwnedTime::new();

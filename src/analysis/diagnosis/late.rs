@@ -105,6 +105,11 @@ impl LateRanks {
         rank.is_some_and(|rank| self.stragglers.iter().any(|s| s.ranks.contains(&rank)))
     }
 
+    /// Whether some ranks are told as late, all of them in one cause and no others with them.
+    pub(crate) fn tell(&self, ranks: &[u32]) -> bool {
+        self.stragglers.iter().any(|s| s.ranks == ranks)
+    }
+
     /// Whether a part is late in a step (without a step: in any) because its experts get more tokens.
     pub(crate) fn is_by_tokens(&self, part: u32, step: Option<StepKey>) -> bool {
         self.by_tokens.contains(&(part, step))

@@ -86,8 +86,12 @@ pub(crate) struct ToldBubble {
     pub(crate) is_open: bool,
 }
 
-/// `None` without pipelines.
-pub(crate) fn told(job: &Job, staged: &StagedPipelines) -> Option<ToldBubble> {
+/// `None` without pipelines. `is_told`: whether ranks that make a stage long are a cause of their own.
+pub(crate) fn told(
+    job: &Job,
+    staged: &StagedPipelines,
+    is_told: impl Fn(&[u32]) -> bool,
+) -> Option<ToldBubble> {
     let WorstPipeline { run, step: s, stage, .. } = staged.worst()?;
     let pipelines = &staged.pipelines;
     let mut ranks: Vec<u32> = pipelines
@@ -100,7 +104,9 @@ pub(crate) fn told(job: &Job, staged: &StagedPipelines) -> Option<ToldBubble> {
     ranks.sort_unstable();
     let parts = parts_words(s, stage).map_or(String::new(), |parts| format!(" ({parts})"));
     let mut what = format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(s.bubble_pct()));
-    let gain = stage.and_then(|stage| match stage.verdict {
+    let is_of_late =
+        stage.is_some_and(|stage| is_told(&[stage.rank]) || is_told(&ranks_of_stage(pipelines, stage.stage)));
+    let gain = stage.filter(|_| !is_of_late).and_then(|stage| match stage.verdict {
         StageVerdict::SlowRank => gain_of_repair(pipelines, run, stage),
         _ => gain_of_equal_stages(run),
     });
@@ -128,8 +134,9 @@ pub(crate) fn told(job: &Job, staged: &StagedPipelines) -> Option<ToldBubble> {
         ),
     };
     let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
-    let replayed = if gain.is_none() { gain_by_replay(run) } else { None };
-    Some(ToldBubble { ranks, what, why, action: action(run, s, stage, gain), gain, replayed, is_open })
+    let replayed = if gain.is_none() && !is_of_late { gain_by_replay(run) } else { None };
+    let action = action(run, s, (stage, is_of_late), gain);
+    Some(ToldBubble { ranks, what, why, action, gain, replayed, is_open })
 }
 
 /// What a replay with equal stages saves over all steps.
@@ -183,12 +190,18 @@ fn gain_of_repair(pipelines: &Pipelines, run: &PipelineRun, stage: &LongestStage
     (gain > 0).then_some(gain)
 }
 
-fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gain: Option<Ns>) -> String {
+/// `is_told`: the longest stage is a cause of its own, which says what to do about it.
+fn action(
+    run: &PipelineRun,
+    s: &PipelineStep,
+    (stage, is_told): (Option<&LongestStage>, bool),
+    gain: Option<Ns>,
+) -> String {
     let changes = changes(run);
     let find = |name: &str| changes.iter().find(|c| c.change == name);
     let after = |c: &PipelineChange| c.step.map_or(String::new(), fmt_ns);
     let mut out = Vec::new();
-    let slow = stage.filter(|s| s.verdict == StageVerdict::SlowRank);
+    let slow = stage.filter(|s| s.verdict == StageVerdict::SlowRank && !is_told);
     out.extend(slow.map(|s| {
         let factor =
             s.to_replicas.map_or(String::new(), |f| format!(": {f:.2} x the time of this stage elsewhere"));
@@ -205,7 +218,7 @@ fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gai
             after(c)
         ));
     }
-    if let (None, Some(c)) = (gain, find(EQUAL_STAGES))
+    if let (None, Some(c), false) = (gain, find(EQUAL_STAGES), is_told)
         && c.gain.is_some_and(|ns| ns > 0)
     {
         out.push(format!("stages of equal work: about {}", after(c)));

@@ -1,7 +1,7 @@
 //! `pipeline_bubble`: exposed waits of one pipeline stage for another, in messages and in the collective that
 //! ends them, beyond those that a late host explains. Where the chunks of the stages are known, it owns all
 //! of the bubble but what a host explains, says why the pipeline waits, and gains what equal stages save; the
-//! price of the schedule itself is a bound.
+//! price of the schedule itself is a bound. A stage whose ranks are told as late is that cause, once.
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
@@ -83,7 +83,7 @@ impl StageMessages {
 /// What is known of the pipelines of the job.
 fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
     let staged = StagedPipelines::of(context.job);
-    let told = told(context.job, &staged)?;
+    let told = told(context.job, &staged, |ranks| context.late.tell(ranks))?;
     let certainty = match told.gain {
         Some(_) if !told.is_open => CauseCertainty::Likely,
         _ => CauseCertainty::AtMost,
