@@ -12,8 +12,8 @@ use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
 use crate::stragglers::{
-    CauseSum, Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, because, cannot_tell, judged,
-    main_cause, place, reasons, when,
+    CauseSum, Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, Unproven, always_last,
+    because, cannot_tell, judged, main_cause, place, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
@@ -86,6 +86,8 @@ pub(crate) struct LateRanks {
     parts: BTreeMap<u32, usize>,
     /// Parts and steps that are late because of tokens: the cause of that owns the waits.
     by_tokens: BTreeSet<(u32, Option<StepKey>)>,
+    /// Whether no chain of calls says who is late, and so ranks are known by their work alone.
+    has_no_chains: bool,
 }
 
 impl LateRanks {
@@ -126,6 +128,8 @@ impl LateRanks {
 
 /// Share of a step by which a rank must be late for the verdict to say that this may be chance, percent.
 const UNPROVEN_PCT: f64 = 5.0;
+/// Smallest number of collectives of one step for that.
+const LAST_OF: u32 = 8;
 
 pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRanks {
     let mut out = LateRanks::default();
@@ -134,11 +138,15 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     }
     let shared = judged(job, options);
     let Judged { judgement: judged, why } = shared.as_ref();
-    if judged.steps.len() > 1 {
-        out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
-        let mut shares = judged.unproven.iter().filter_map(|u| percent(u.gain, judged.median_step));
-        out.unproven_pct = shares.find(|pct| *pct >= UNPROVEN_PCT).unwrap_or(0.0);
-    }
+    out.has_no_chains = judged.delays.is_empty();
+    // Of one step only a rank that comes last in nearly all of many collectives is told.
+    let last = if judged.steps.len() == 1 { always_last(judged) } else { BTreeMap::new() };
+    let is_last = |part: &u32| last.get(part).is_some_and(|(_, count, _)| *count >= LAST_OF);
+    let share = |u: &Unproven| percent(u.gain, judged.median_step).unwrap_or(0.0);
+    let is_told =
+        |u: &Unproven| share(u) >= UNPROVEN_PCT && (judged.steps.len() > 1 || u.parts.iter().all(is_last));
+    out.unproven = cannot_tell(job, judged, is_told);
+    out.unproven_pct = judged.unproven.iter().find(|u| is_told(u)).map_or(0.0, share);
     // Who is late because of tokens is not repaired by becoming as the others: another cause owns that.
     let has_uneven_experts = ExpertImbalance::of(job).is_some();
     let is_by_tokens =

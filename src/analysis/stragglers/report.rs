@@ -156,8 +156,8 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
     }
     view.notes.extend(verdict(job, judged, options));
     view.notes.extend(not_confirmed(job, judged));
-    view.notes.extend(cannot_tell(job, judged, 0.0));
-    view.notes.extend(always_last(job, judged));
+    view.notes.extend(cannot_tell(job, judged, |_| true));
+    view.notes.extend(always_last_words(job, judged));
     view.notes.extend(shared_cores(job));
     view.notes.extend(clocks(job));
     view.notes.extend(place(job, judged));
@@ -218,22 +218,24 @@ fn late_ranks(ranks: &[u32]) -> String {
     }
 }
 
-/// Effects that may be chance and are at least a share of a step, and how many steps to record in order to
-/// know.
-pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
+/// Effects that may be chance, as far as they are told, and how many steps to record in order to know.
+pub(crate) fn cannot_tell(job: &Job, judged: &Judgement, is_told: impl Fn(&Unproven) -> bool) -> Vec<String> {
     const SHOWN: usize = 4;
-    let is_large = |u: &&Unproven| percent(u.gain, judged.median_step).is_none_or(|p| p >= min_pct);
+    let is_large = |u: &&Unproven| is_told(u);
     let steps = judged.steps.len();
     let mut out: Vec<String> = judged.unproven.iter().filter(is_large).take(SHOWN).map(|u: &Unproven| {
         let noun = if u.parts.len() == 1 { "rank" } else { "ranks" };
         let who = format!("{noun} {}", rank_list(&ranks_of(job, &u.parts)));
         let share = fmt_pct(percent(u.gain, judged.median_step));
-        let late = format!(
-            "late in {} of {}, by {} in the median ({share} of a step)",
-            u.late,
-            plural(steps, "step"),
-            fmt_ns(u.gain)
-        );
+        let late = match steps {
+            1 => format!("late by {} ({share} of the time)", fmt_ns(u.gain)),
+            _ => format!(
+                "late in {} of {}, by {} in the median ({share} of a step)",
+                u.late,
+                plural(steps, "step"),
+                fmt_ns(u.gain)
+            ),
+        };
         match (u.steps_to_record(steps), u.p_value) {
             (Some(needed), _) if u.ranks == 2 => format!(
                 "cannot tell whether {who} is slower: {late}; of 2 ranks one is later in every step by \
@@ -260,33 +262,36 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
     out
 }
 
-/// A rank that is nearly always last, hardly waits and makes the others wait, although no rule names it.
-fn always_last(job: &Job, judged: &Judgement) -> Vec<String> {
+/// Parts that are nearly always last, hardly wait and make the others wait, although no rule names them: how
+/// often they are last, of how many collectives, and how long another rank waits a step, ns.
+pub(crate) fn always_last(judged: &Judgement) -> BTreeMap<u32, (u32, u32, Ns)> {
     const LAST_PCT: f64 = 80.0;
     let named: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
     let by_part = totals(&judged.delays);
     let steps = judged.steps.len().max(1) as i64;
     let others = (by_part.len() as i64 - 1).max(1);
-    let waits = |part: u32| {
-        let d = by_part.get(&part)?;
+    let waits = |(part, d): (u32, DelaySums)| {
         let last = percent(i64::from(d.last), i64::from(d.count))?;
         let imposed = d.imposed / steps / others;
         let is_so = last >= LAST_PCT
             && percent(imposed, judged.median_step).is_some_and(|p| p >= 5.0)
             && d.wait * 20 <= d.imposed / others;
-        is_so.then(|| {
-            format!(
-                "rank {} comes last in {} of {} collectives and hardly waits itself, while the others wait \
-                 {} a step on average ({} of it): look at it even though no rule names it",
-                job.parts[part as usize].rank,
-                d.last,
-                d.count,
-                fmt_ns(imposed),
-                fmt_pct(percent(imposed, judged.median_step))
-            )
-        })
+        is_so.then_some((part, (d.last, d.count, imposed)))
     };
-    by_part.keys().filter(|p| !named.contains(p)).filter_map(|p| waits(*p)).collect()
+    by_part.into_iter().filter(|(part, _)| !named.contains(part)).filter_map(waits).collect()
+}
+
+fn always_last_words(job: &Job, judged: &Judgement) -> Vec<String> {
+    let words = |(part, (last, count, imposed)): (u32, (u32, u32, Ns))| {
+        format!(
+            "rank {} comes last in {last} of {count} collectives and hardly waits itself, while the others \
+             wait {} a step on average ({} of it): look at it even though no rule names it",
+            job.parts[part as usize].rank,
+            fmt_ns(imposed),
+            fmt_pct(percent(imposed, judged.median_step))
+        )
+    };
+    always_last(judged).into_iter().map(words).collect()
 }
 
 /// A note that ranks without devices share the cores of a host.

@@ -35,6 +35,18 @@ pub fn one(answer: &Answer) -> Record {
     rows.remove(0)
 }
 
+/// Of one step nobody can tell whether a delay lasts. The rank that all wait for is told first.
+#[test]
+fn of_one_step_the_rank_that_comes_last_each_time_is_told_first() {
+    let program = |rank: u32, step: u64| -> Vec<Action> {
+        let extra = || if rank == 5 { vec![kernel("extra", ms(3))] } else { Vec::new() };
+        (0..10).flat_map(|_| plain(rank, step, extra())).collect()
+    };
+    let answer = Recording::full().answer(&simulate(&Job::new(WORLD, 1, &program)));
+    let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+    assert!(told.lines[0].starts_with("Cannot tell whether this lasts: rank 5 late by "), "{:?}", told.lines);
+}
+
 /// Compares `straggler_delays` of every rank, step and group with the truth; every collective is a chain.
 pub fn check_delays(answer: &Answer, job: &Simulated) {
     let mut known: BTreeMap<(i64, i64, usize), (i64, i64)> = BTreeMap::new();
