@@ -117,6 +117,14 @@ impl LateRanks {
         self.by_tokens.contains(&(part, step))
     }
 
+    /// The one straggler of a step if ranks are known by their work alone: whoever else makes a rank wait,
+    /// as in a ring of messages, works no longer than others and waits itself.
+    pub(crate) fn behind_all(&self, step: Option<StepKey>) -> Option<usize> {
+        let [one] = &self.stragglers[..] else { return None };
+        let is_late = step.is_none_or(|step| self.places.iter().any(|((_, key), _)| *key == step));
+        (self.has_no_chains && is_late).then_some(one.index)
+    }
+
     /// The straggler that a part is in a step; without a step, in any.
     pub fn of(&self, part: u32, step: Option<StepKey>) -> Option<usize> {
         match step {

@@ -159,8 +159,13 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks) -> CausedWait
                 None if late.is_by_tokens(*part, step.key) => {}
                 None => {
                     let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
+                    let mut left = *ns;
                     for (key, share) in of_late_rank(cells, *ns, &idles) {
+                        left -= share;
                         *owners.entry(key).or_default() += share;
+                    }
+                    if let Some(i) = late.behind_all(step.key) {
+                        *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += left;
                     }
                 }
             }
