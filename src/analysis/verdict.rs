@@ -17,9 +17,9 @@ pub struct ToldCause {
     pub place: String,
     /// What fixing it saves, and its share of the step; empty if it saves no time.
     pub saved: String,
-    /// Whether only a later recording saves it, and not the job itself.
+    /// The same of what only a later recording saves, and not the job itself.
     #[serde(skip)]
-    pub is_once: bool,
+    pub once: String,
     /// The same as a share of the job's time, percent.
     pub saved_pct: f64,
     /// The number that supports it best.
@@ -84,8 +84,11 @@ pub struct JobVerdict {
     pub more: usize,
     /// Remarks on what the causes leave open.
     pub notes: Vec<String>,
-    /// Kind and gain of every cause that is not withheld, percent of the job's time.
+    /// Kind and gain of every cause that is not withheld, percent of the job's time,
     pub(crate) gains: Vec<(&'static str, f64)>,
+    /// and of those that only a later recording saves.
+    #[serde(skip)]
+    pub(crate) once: Vec<(&'static str, f64)>,
     pub totals: JobTotals,
     /// Compute by category of kernel, the largest first, percent.
     pub mix: Vec<(String, f64)>,

@@ -4,7 +4,8 @@ use crate::diagnosis::CauseKind;
 use crate::verdict::JobVerdict;
 use hta_base::units::fmt_pct;
 
-/// A condition: the largest gain of the causes of one kind (or of any) exceeds a share of the job's time.
+/// A condition: the largest gain of the causes of one kind exceeds a share of the job's time, or of any that
+/// the job itself can do without.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CauseCondition {
     text: String,
@@ -43,10 +44,12 @@ impl CauseCondition {
 
     /// The message if it holds.
     pub fn crossed(&self, verdict: &JobVerdict) -> Option<String> {
-        let of_kind = verdict.gains.iter().filter(|(kind, _)| self.kind.is_none_or(|k| k.name() == *kind));
-        let largest = of_kind.map(|(_, pct)| *pct).max_by(f64::total_cmp)?;
-        let holds = if self.is_inclusive { largest >= self.limit_pct } else { largest > self.limit_pct };
-        holds.then(|| format!("`{}` holds: fixing it saves {}", self.text, fmt_pct(Some(largest))))
+        let once = verdict.once.iter().filter(|_| self.kind.is_some()).map(|of| (of, "it takes, once,"));
+        let all = verdict.gains.iter().map(|of| (of, "fixing it saves")).chain(once);
+        let of_kind = all.filter(|((kind, _), _)| self.kind.is_none_or(|k| k.name() == *kind));
+        let ((_, largest), saves) = of_kind.max_by(|a, b| a.0.1.total_cmp(&b.0.1))?;
+        let holds = if self.is_inclusive { *largest >= self.limit_pct } else { *largest > self.limit_pct };
+        holds.then(|| format!("`{}` holds: {saves} {}", self.text, fmt_pct(Some(*largest))))
     }
 }
 
@@ -56,11 +59,16 @@ mod tests {
 
     #[test]
     fn conditions_are_read_and_judged() {
-        let found =
-            JobVerdict { gains: vec![("data_loader", 7.0), ("host_sync", 2.0)], ..JobVerdict::default() };
+        let found = JobVerdict {
+            gains: vec![("data_loader", 7.0), ("host_sync", 2.0)],
+            once: vec![("cold_start", 30.0)],
+            ..JobVerdict::default()
+        };
         let holds = |text: &str| CauseCondition::parse(text).unwrap().crossed(&found).is_some();
         assert!(holds("cause(data_loader) > 5%") && !holds("cause(data_loader) > 7 %"));
         assert!(holds("cause(data_loader) >= 7%") && holds("cause(any)>6.5%"));
+        // What is no part of a later recording counts by its name only.
+        assert!(holds("cause(cold_start) > 20%") && !holds("cause(any) > 7%"));
         assert!(!holds("cause(straggler) > 0%") && !holds("cause(host_sync) > 5%"));
         for bad in
             ["data_loader > 5%", "cause(x) > 5%", "cause(any) < 5%", "cause(any) > 5", "cause(any) > nan%"]

@@ -82,8 +82,10 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     notes.extend(unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
-    let trusted = found.causes.iter().filter(|c| !c.is_withheld());
-    let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
+    let gains = |is_once: bool| {
+        let trusted = found.causes.iter().filter(|c| !c.is_withheld() && c.is_once == is_once);
+        trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect()
+    };
     JobVerdict {
         lines,
         headline: None,
@@ -92,7 +94,8 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
         causes,
         more,
         notes,
-        gains,
+        gains: gains(false),
+        once: gains(true),
         totals: totals(account),
         mix: mix(account),
         operators: operators(found),
@@ -106,7 +109,9 @@ fn with_unproven<'a>(
     causes: &[ToldCause],
     [what, shows]: [String; 2],
 ) -> ([String; 2], &'a [String]) {
-    let saves_more = causes.first().is_some_and(|c| c.saved.is_empty() || c.saved_pct >= found.unproven_pct);
+    let gains = |c: &Cause| percent(c.gain, found.account.time).is_some_and(|pct| pct >= found.unproven_pct);
+    let first = found.causes.iter().find(|c| is_listed(c, &found.account));
+    let saves_more = first.is_some_and(|c| has_no_gain(c) || gains(c));
     match found.unproven.split_first() {
         Some((first, others)) if !saves_more => {
             ([format!("{}.", capital(first)), if causes.is_empty() { shows } else { what }], others)
@@ -235,6 +240,7 @@ fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
 
 fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCause {
     let first = cause.evidence.first();
+    let time = saved(cause, account, trust);
     ToldCause {
         finding_id: finding_id(cause),
         kind: cause.kind.name(),
@@ -242,9 +248,9 @@ fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCaus
         sentence: cause.words.what.clone(),
         detail: cause.words.why.clone(),
         place: cause.place.clone(),
-        saved: saved(cause, account, trust),
-        is_once: cause.is_once,
-        saved_pct: percent(cause.gain, account.time).unwrap_or(0.0),
+        saved: if cause.is_once { String::new() } else { time.clone() },
+        once: if cause.is_once { time } else { String::new() },
+        saved_pct: percent(cause.gain, account.time).filter(|_| !cause.is_once).unwrap_or(0.0),
         evidence: first.map_or(String::new(), |e| e.words.clone()),
         action: cause.words.action.clone(),
         command: cause.kind.rule().command,
@@ -253,9 +259,14 @@ fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCaus
     }
 }
 
-/// What fixing a cause saves, for example `5.50 ms of 19.3 ms a step (28.4 %)`; empty if it saves no time.
+/// Whether a cause is not about time.
+fn has_no_gain(cause: &Cause) -> bool {
+    cause.kind == CauseKind::InputIncomplete || cause.kind.memory().is_some()
+}
+
+/// What fixing a cause saves, or it takes once: `5.50 ms of 19.3 ms a step (28.4 %)`; empty if no time.
 fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String {
-    if cause.kind == CauseKind::InputIncomplete || cause.kind.memory().is_some() {
+    if has_no_gain(cause) {
         return String::new();
     }
     let steps = account.steps.len().max(1) as Ns;
@@ -284,8 +295,8 @@ fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> 
         return [format!("{first}."), format!("{}.", busy(found))];
     };
     let saves = match (first.saved.as_str(), first.certainty) {
-        ("", _) => String::new(),
-        (saved, _) if first.is_once => format!(" A recording without it is shorter by {saved}."),
+        ("", _) if first.once.is_empty() => String::new(),
+        ("", _) => format!(" A recording without it is shorter by {}.", first.once),
         (saved, "likely") => format!(" Fixing it likely saves {saved}."),
         (saved, "at most") => format!(" Fixing it saves at most {saved}."),
         (saved, _) => format!(" Fixing it saves {saved}."),

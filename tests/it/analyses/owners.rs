@@ -146,6 +146,10 @@ fn a_first_step_that_is_cold_is_told_before_what_all_steps_have() {
         let answer = steps(lengths, slow);
         assert!(found(&answer, "cold_start")[0].0.contains(said), "{:?}", found(&answer, "cold_start"));
         assert_eq!(answer.rows("findings")[0].text("kind"), "cold_start");
+        // No fix saves what only a later recording lacks.
+        let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+        let first = &told.causes[0];
+        assert!(first.saved.is_empty() && first.once.contains("a step"), "{first:?}");
     }
     // A step that is as long later shows that such steps come again.
     assert_eq!(found(&steps([10_000, 500, 500, 500, 10_000, 500], slow), "cold_start"), []);

@@ -122,16 +122,16 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
     }
     for (i, cause) in causes.iter().enumerate() {
         hanging(out, &format!("{}. ", i + 1), &cause.sentence, width);
-        let saves = match cause.saved.as_str() {
-            "" => String::new(),
-            saved => format!("{saved}, {}", cause.certainty),
-        };
+        let of =
+            |time: &str| if time.is_empty() { String::new() } else { format!("{time}, {}", cause.certainty) };
+        let (saves, once) = (of(&cause.saved), of(&cause.once));
         let command = folder.map_or(String::new(), |folder| format!("hta {} {folder}", cause.command));
         // What holds for all causes stands in the head.
         let reason =
             cause.reason.as_deref().filter(|reason| !told.recorded.contains(reason)).unwrap_or_default();
         for (what, text) in [
             ("saves", saves.as_str()),
+            ("once", once.as_str()),
             ("because", cause.evidence.as_str()),
             ("where", cause.place.as_str()),
             (cause.certainty, reason),
