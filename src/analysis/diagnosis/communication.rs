@@ -58,12 +58,7 @@ impl Context<'_> {
         cause.names = found.names.clone();
         let count: u64 = names.values().map(|(_, count)| count).sum();
         let each = self.trust.per_step_and("rank");
-        let besides = match cause.gain / self.account.steps.len().max(1) as Ns - time {
-            frees if by_replay.is_some() && frees > 0 => {
-                format!("; frees {} of waiting besides", fmt_ns(frees))
-            }
-            _ => String::new(),
-        };
+        let besides = self.gained_besides(cause.gain, &found.owned, time);
         let words = format!(
             "{}{each} in {} pieces of {key} that no compute hides{besides}",
             fmt_ns(time),

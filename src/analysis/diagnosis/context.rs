@@ -5,14 +5,14 @@ use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
-use crate::diagnosis::gain::{OwnedNames, OwnedTime};
+use crate::diagnosis::gain::{self, OwnedNames, OwnedTime};
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::efficiency::account::PartDevice;
 use crate::job::Job;
-use hta_base::units::{Ns, percent};
+use hta_base::units::{Ns, fmt_ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -68,6 +68,26 @@ impl Context<'_> {
     /// The ranks as a condition of evidence: none where they are all ranks of the job.
     pub(crate) fn unless_all<'r>(&self, ranks: &'r [u32]) -> &'r [u32] {
         if ranks.len() < self.job.parts.len() { ranks } else { &[] }
+    }
+
+    /// What a cause gains beyond the mean of a step and rank that its evidence shows: the rank that owns most,
+    /// and the waiting of others behind it.
+    pub(crate) fn gained_besides(&self, gain: Ns, owned: &OwnedTime, shown: Ns) -> String {
+        let each = |ns: Ns| ns / self.account.steps.len().max(1) as Ns;
+        let (gain, most) = (each(gain), each(gain::most(owned, |part| part != TimePart::Waiting)));
+        let is_more = |more: Ns, than: Ns| more > than && fmt_ns(more) != fmt_ns(than);
+        if !is_more(gain, shown) {
+            return String::new();
+        }
+        let on_one = match is_more(most, shown) {
+            true => format!("; {} on the rank with most", fmt_ns(most)),
+            false => String::new(),
+        };
+        let known = most.max(shown);
+        match is_more(gain, known) {
+            true => format!("{on_one}; frees {} of waiting besides", fmt_ns(gain - known)),
+            false => on_one,
+        }
     }
 
     /// The one rank that owns nearly all of a cause.

@@ -55,6 +55,20 @@ pub(crate) fn of_host(
     gain
 }
 
+/// What the device with most owns of some parts in each step, over all steps, ns.
+pub(crate) fn most(owned: &OwnedTime, counts: impl Fn(TimePart) -> bool) -> Ns {
+    let mut by_cell: BTreeMap<(usize, PartDevice), Ns> = BTreeMap::new();
+    for ((step, place, part), ns) in owned {
+        *by_cell.entry((*step, *place)).or_default() += if counts(*part) { *ns } else { 0 };
+    }
+    let mut by_step: BTreeMap<usize, Ns> = BTreeMap::new();
+    for ((step, _), ns) in by_cell {
+        let most = by_step.entry(step).or_default();
+        *most = ns.max(*most);
+    }
+    by_step.values().sum()
+}
+
 /// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not
 /// become shorter than its hosts need.
 pub(crate) fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {

@@ -40,6 +40,8 @@ impl Context<'_> {
         let parts = if rule.of_pauses.is_some() { &parts[..] } else { &parts[..2] };
         let gain =
             by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned, rule.saves, parts));
+        // Pauses hide behind each other, whoever owns the time. Else no more is gained than is owned.
+        let gain = if rule.of_pauses.is_some() { gain } else { gain.min(gain::most(&found.owned, |_| true)) };
         let members = self.members(&found.owned);
         let ranks = match self.sole_rank(&found.owned) {
             Some(rank) if members.contains(&rank) => vec![rank],
@@ -117,18 +119,11 @@ impl Context<'_> {
         let per = words.trust.per_step();
         let whole = if words.trust.has_steps { words.trust.step_noun() } else { "recording" };
         let part = |ns: Ns| fmt_pct(percent(ns, words.step));
-        let number = match rule.place {
-            LostPlace::Copies => {
-                let time = words.idle + words.copies;
-                format!("{}{per} ({} of the {whole})", fmt_ns(time), part(time))
-            }
-            _ => format!(
-                "{} of {} idle time{per} ({} of the {whole})",
-                fmt_ns(words.idle),
-                fmt_ns(words.idle_all),
-                part(words.idle)
-            ),
-        };
+        let is_idle = rule.place != LostPlace::Copies;
+        let time = words.idle + if is_idle { 0 } else { words.copies };
+        let of = if is_idle { format!(" of {} idle time", fmt_ns(words.idle_all)) } else { String::new() };
+        let besides = self.gained_besides(cause.gain, &cause.owned, time);
+        let number = format!("{}{of}{per} ({} of the {whole}){besides}", fmt_ns(time), part(time));
         let mut out = vec![Evidence { table: "time_account", filter: of_cause.clone(), words: number }];
         let is_named = (rule.names_parts)(words);
         let quoted = |text: &str| text.replace('\'', "''");
