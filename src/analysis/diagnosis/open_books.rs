@@ -5,11 +5,15 @@ use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::collected::key_of;
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::only_copies;
 use crate::diagnosis::rule::LISTED_PCT;
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::counts::uncapital;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// Share of the time that no cause owns from which the verdict says so, percent.
+const UNEXPLAINED_PCT: f64 = 10.0;
 
 /// What the account lacks, the largest first: in words, and its share of the time, percent.
 pub(super) struct OpenItem {
@@ -20,16 +24,42 @@ pub(super) struct OpenItem {
 /// The largest share of the time that has no owner which is told, from where "no fix saves much" is not
 /// known. `None` if the books are closed.
 pub(super) fn largest(found: &Diagnosis) -> Option<OpenItem> {
-    let parts = TimePart::ALL.into_iter().filter(|part| *part != TimePart::Compute);
-    let all = parts.filter_map(|part| unowned(found, part)).chain(withheld(found));
+    let large = unowned(found).into_iter().filter(|(_, share)| *share >= LISTED_PCT);
+    let all = large.filter_map(|(part, share)| item(found, part, share)).chain(withheld(found));
     all.max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-/// The time of a part that no cause owns, withheld or not; what is withheld is told as such.
-fn unowned(found: &Diagnosis, part: TimePart) -> Option<OpenItem> {
+/// That much of the time has no owner, with its parts; `None` if it is less.
+pub(super) fn note(found: &Diagnosis) -> Option<String> {
+    let mut all = unowned(found);
+    let share = all.iter().map(|(_, share)| share).sum::<f64>();
+    all.retain(|(_, share)| *share >= LISTED_PCT);
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let part = |(part, share): &(TimePart, f64)| {
+        let about = about(found).filter(|_| *part == TimePart::Idle);
+        let about = about.map_or(String::new(), |key| format!(" while the host is in `{key}`"));
+        format!("{} {}{about}", part.name().replace('_', " "), fmt_pct(Some(*share)))
+    };
+    let parts = all.iter().map(part).collect::<Vec<_>>().join(", ");
+    (share > UNEXPLAINED_PCT).then(|| {
+        format!("{} of the time is lost without a cause that a rule knows: {parts}", fmt_pct(Some(share)))
+    })
+}
+
+/// The shares of the lost time that no cause owns, withheld or not, percent.
+fn unowned(found: &Diagnosis) -> Vec<(TimePart, f64)> {
     let account = &found.account;
-    let owned: Ns = found.causes.iter().map(|c| c.owned_part(part)).sum();
-    let share = percent(account.sum(part) - owned, account.all()).filter(|p| *p >= LISTED_PCT)?;
+    // Where only copies run, they are the work.
+    let work = if only_copies::alone(account).is_some() { TimePart::Copies } else { TimePart::Compute };
+    let share = |part| {
+        let owned: Ns = found.causes.iter().map(|c| c.owned_part(part)).sum();
+        Some((part, percent(account.sum(part) - owned, account.all())?))
+    };
+    TimePart::ALL.into_iter().filter(|part| *part != work).filter_map(share).collect()
+}
+
+/// The time of a part that no cause owns; what is withheld is told as such.
+fn item(found: &Diagnosis, part: TimePart, share: f64) -> Option<OpenItem> {
     let pct = fmt_pct(Some(share));
     let sentence = match part {
         TimePart::Idle => match about(found) {

@@ -22,8 +22,6 @@ use hta_trace::kernel::category::Category;
 
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
-/// Share of the time that no cause owns from which the verdict says so, percent.
-const UNEXPLAINED_PCT: f64 = 10.0;
 
 /// Whether a cause is in the verdict.
 pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
@@ -53,9 +51,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     let (lines, unproven) = with_unproven(found, &causes, lines);
     let mut notes = outside.notes;
     notes.extend(outside.uncounted.filter(|_| !causes.is_empty()).map(|between| uncapital(&between)));
-    if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT && !causes.is_empty()) {
-        notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
-    }
+    notes.extend(open_books::note(found).filter(|_| !causes.is_empty()));
     let why_left_out = found.trust.recording.why_left_out();
     if let Some(limit) = why_left_out {
         let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();
@@ -150,20 +146,28 @@ fn saves_nothing(found: &Diagnosis) -> Option<String> {
     (!all.is_empty()).then(|| format!("{lead}: {}", all.iter().map(told).collect::<Vec<_>>().join("; ")))
 }
 
-/// Share of the time that is lost and that no cause owns, withheld or not, percent.
-fn unexplained(found: &Diagnosis) -> Option<f64> {
-    let account = &found.account;
-    // Where only copies run, they are the work.
-    let work = if only_copies::alone(account).is_some() { TimePart::Copies } else { TimePart::Compute };
-    let owned_work: Ns = found.causes.iter().map(|c| c.owned_part(work)).sum();
-    let lost = account.all() - account.sum(work) + owned_work;
-    let owned: Ns = found.causes.iter().map(Cause::owned_sum).sum();
-    percent(lost - owned, account.all())
+/// Share of a recording that is in no share from which this is told, percent.
+const IN_NO_SHARE_PCT: f64 = 2.0;
+
+/// The largest part of a recording that no device's account holds: the device still ran what was launched
+/// before, or what it ran at the end is not recorded.
+fn in_no_share(found: &Diagnosis) -> Option<String> {
+    let all = found.trust.recording.ranks().filter_map(|r| {
+        let whole = r.recorded_end_ns - r.recorded_start_ns;
+        Some((percent(whole - r.recorded_ns, whole)?, r.lead_ns * 2 >= whole - r.recorded_ns))
+    });
+    let (share, is_lead) = all.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(p, _)| *p >= IN_NO_SHARE_PCT)?;
+    let at_most = if found.trust.present > 1 { "at most " } else { "" };
+    let why = match is_lead {
+        true => "is work launched before the file begins",
+        false => "lies behind the last recorded activity",
+    };
+    Some(format!("{at_most}{} of the file {why}, and is in no share", fmt_pct(Some(share))))
 }
 
 /// Why the verdict is not to be trusted in full; `None` if it is.
 fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
-    let of_cause = listed.first().and_then(|c| c.trust.reason());
+    let of_cause = listed.iter().find_map(|c| c.trust.reason());
     let recording = &found.trust.recording;
     let withheld = || {
         let worst = recording.worst(&[
@@ -187,10 +191,9 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     // What is withheld rests on something that was not recorded well enough.
     let of_withheld = || found.causes.iter().find_map(|c| c.is_withheld().then(|| c.trust.reason())?);
     let of_withheld = || of_withheld().map(str::to_string);
-    of_cause.map(str::to_string).or_else(of_recording).or_else(of_withheld).or_else(|| {
-        let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
-        Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
-    })
+    let reason = of_cause.map(str::to_string).or_else(of_recording).or_else(of_withheld);
+    let all: Vec<String> = reason.into_iter().chain(in_no_share(found)).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn totals(account: &JobAccount) -> JobTotals {

@@ -43,6 +43,8 @@ fn a_decode_step_of_vllm_is_busy_behind_its_lead() {
     }
     let first = a.rows("record_edges");
     assert!(first.iter().all(|r| r.cell("excerpt") == Value::Bool(true)));
+    let told = a.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+    assert!(told.recorded.contains("43.8 % of the file is work launched before"), "{}", told.recorded);
 }
 
 #[test]
