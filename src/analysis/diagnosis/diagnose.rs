@@ -90,7 +90,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     }
     sampled_evidence::add(job, partials, &mut causes);
     contention::add(partials, &mut causes);
-    let paced = paced::limit(&account, &mut causes);
+    let paced = paced::limit(job, &account, &mut causes);
     let is_open = |c: &Cause| {
         let least = c.kind.rule().open_pct;
         percent(c.gain, account.time).is_some_and(|p| p >= least)

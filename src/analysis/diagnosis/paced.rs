@@ -10,11 +10,14 @@
 //! all the time; and its deviations add up, whereas those of a clock do not.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::account::{JobAccount, TimePart};
+use crate::diagnosis::account::{JobAccount, JobStep, TimePart};
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::certainty::CauseCertainty;
+use crate::job::Job;
+use crate::job::delay::StepKey;
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, fmt_ns, fmt_number};
+use std::collections::BTreeMap;
 
 /// Fewest steps by which a clock can be told: in which deviations that add up would be larger than those of
 /// single periods, and (next field) if there are hardly any, below `EXACT` of the period.
@@ -32,7 +35,8 @@ const TIMES: Ns = 3;
 const TURNS_PCT: Ns = 90;
 
 /// Parts of names of what waits for a turn or for a frame.
-const WAITING: [&str; 7] = ["sleep", "wait", "grab", "recv", "poll", "acquire", "retrieve"];
+const WAITING: [&str; 9] =
+    ["sleep", "wait", "grab", "recv", "poll", "acquire", "retrieve", "camera", "videocapture"];
 
 /// A loop of one device that a clock drives.
 #[derive(Debug, Clone, Copy)]
@@ -44,8 +48,8 @@ struct PacedLoop {
 
 /// Takes their gain from the causes of a loop that a clock drives, and returns its period, ns; where a clock
 /// is only possible, idle time saves at most what it takes.
-pub(crate) fn limit(account: &JobAccount, causes: &mut [Cause]) -> Option<Ns> {
-    let found = find(account)?;
+pub(crate) fn limit(job: &Job, account: &JobAccount, causes: &mut [Cause]) -> Option<Ns> {
+    let found = find(job, account)?;
     for c in causes {
         if found.is_sure {
             c.gain = 0;
@@ -56,48 +60,64 @@ pub(crate) fn limit(account: &JobAccount, causes: &mut [Cause]) -> Option<Ns> {
     found.is_sure.then_some(found.period)
 }
 
-fn find(account: &JobAccount) -> Option<PacedLoop> {
+/// When the steps of a device begin by their own windows, before these were stretched to the end of the step
+/// before, which varies with the work.
+pub(crate) fn own_starts(job: &Job, step: &JobStep) -> BTreeMap<StepKey, Ns> {
+    let part = step.cells.first_key_value().and_then(|((part, _), _)| job.parts.get(*part as usize));
+    let steps = part.into_iter().flat_map(|p| &p.steps);
+    steps.map(|s| (StepKey::new(s.index, s.label), s.window.start)).collect()
+}
+
+fn find(job: &Job, account: &JobAccount) -> Option<PacedLoop> {
     if account.devices != 1 || account.steps.len() < EXACT_STEPS || is_slowed(account) {
         return None;
     }
-    let (mut starts, mut work) = (Vec::new(), Vec::new());
+    let own = own_starts(job, account.steps.first()?);
+    let (mut starts, mut work, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     for step in &account.steps {
-        let (place, cell) = step.cells.first_key_value()?;
-        starts.push(step.windows.get(place)?.iter().map(|w| w.start).min()?);
+        let (_, cell) = step.cells.first_key_value()?;
+        starts.push(*own.get(&step.key?)?);
         work.push(step.time - cell.parts.idle - cell.parts.finished_early);
+        waits.push(cell.host.get(&None).copied().unwrap_or(0));
     }
     // The last step has no end that a clock gives.
     work.pop();
+    waits.pop();
     let periods: Vec<Ns> = starts.windows(2).map(|w| w[1] - w[0]).collect();
     let period = median(&mut periods.clone()).filter(|p| *p > 0)?;
     let of_period = spread(periods.clone());
-    let of_work = spread(work);
-    let varies = of_work * 100 >= period * WORK_PCT && of_work >= of_period * TIMES;
+    let varies = |of: Ns| of * 100 >= period * WORK_PCT && of >= of_period * TIMES;
     let is_even = of_period * 100 <= period * PERIOD_PCT;
     let of_turns = spread(deviations(&periods, period));
     let is_exact = of_turns.max(of_period) <= period / EXACT;
     let is_clock = is_exact || of_turns * 100 <= of_period * TURNS_PCT;
-    let is_sure = is_exact || starts.len() >= STEPS;
-    (varies && is_even && is_clock).then_some(PacedLoop { period, is_sure })
+    let is_clock = is_clock && !is_in_work(account);
+    let is_sure = is_clock && (is_exact || starts.len() >= STEPS);
+    // What a host waits for its device varies, and the rest of the step makes up for it: something else keeps
+    // the period, a clock or another thread.
+    let is_kept = is_clock || varies(spread(waits));
+    (varies(spread(work)) && is_even && is_kept).then_some(PacedLoop { period, is_sure })
 }
 
-/// Whether the host launches for half of the time, or what a repair shortens owns half of the idle time: a
-/// loader, or a function that does not wait.
+/// Whether the host launches for half of the time, or a loader owns half of the idle time.
 fn is_slowed(account: &JobAccount) -> bool {
-    let (mut launching, mut slow) = (0, 0);
-    for (_, _, cell) in account.cells() {
-        launching += cell.host_of(CauseKind::HostDispatch);
-        let is_work = |key: &str| {
-            let lower = key.to_ascii_lowercase();
-            !key.is_empty() && !WAITING.iter().any(|word| lower.contains(word))
-        };
-        let of = cell.lost.iter().filter(|l| l.part == TimePart::Idle);
-        let is_slow = |kind: CauseKind, key: &str| {
-            kind == CauseKind::DataLoader || (kind == CauseKind::HostPython && is_work(key))
-        };
-        slow += of.filter(|l| is_slow(l.kind, &l.key)).map(|l| l.time).sum::<Ns>();
-    }
-    launching * 2 >= account.time || slow * 2 >= account.sum(TimePart::Idle)
+    let launching: Ns = account.cells().map(|(_, _, cell)| cell.host_of(CauseKind::HostDispatch)).sum();
+    launching * 2 >= account.time || owns_half(account, |kind, _| kind == CauseKind::DataLoader)
+}
+
+/// Whether functions whose names are not of waiting own half of the idle time.
+fn is_in_work(account: &JobAccount) -> bool {
+    owns_half(account, |kind, key| {
+        let lower = key.to_ascii_lowercase();
+        let is_work = !key.is_empty() && !WAITING.iter().any(|word| lower.contains(word));
+        kind == CauseKind::DataLoader || (kind == CauseKind::HostPython && is_work)
+    })
+}
+
+fn owns_half(account: &JobAccount, is_one: impl Fn(CauseKind, &str) -> bool) -> bool {
+    let idle = account.cells().flat_map(|(_, _, cell)| &cell.lost).filter(|l| l.part == TimePart::Idle);
+    let owned: Ns = idle.filter(|l| is_one(l.kind, &l.key)).map(|l| l.time).sum();
+    owned * 2 >= account.sum(TimePart::Idle)
 }
 
 /// How far each step begins from its turn, without a constant drift; a missed turn counts as none. ns.

@@ -136,16 +136,17 @@ fn a_job_that_only_copies_is_neither_busy_nor_lost() {
     assert!(verdict.notes.iter().all(|n| !n.contains("without a cause")), "{:?}", verdict.notes);
 }
 
-/// Steps that begin every 40 ms; the device works for 16 to 30 ms of each, if it `varies`.
-fn frames(varies: bool, is_marked: bool, late: impl Fn(i64) -> i64) -> TraceBuilder {
+/// Steps that begin every 40 ms, marked for a time that depends on their work; the device works for 16 to
+/// 30 ms of each, if it `varies`, and the host waits for it.
+fn frames(varies: bool, marked: Option<fn(i64) -> i64>, late: impl Fn(i64) -> i64) -> TraceBuilder {
     let mut t = TraceBuilder::new().device("NVIDIA A100-SXM4-40GB", 108);
     let mut main = t.thread(1);
     let mut begin = 0;
     for k in 0..60 {
         let at = us(begin);
         let work = if varies { us(16_000 + (k * 7_919) % 14_000) } else { us(20_000) };
-        if is_marked {
-            main.step(k as u64, at..at + us(39_000));
+        if let Some(marked) = marked {
+            main.step(k as u64, at..at + marked(work));
         }
         for (i, name) in (0..).zip(["gemm", "softmax", "relu"]) {
             let (call, run) = (at + us(10 * i), at + us(10) + work / 3 * i);
@@ -156,26 +157,41 @@ fn frames(varies: bool, is_marked: bool, late: impl Fn(i64) -> i64) -> TraceBuil
             4_096,
             at + us(30) + work..at + us(32) + work,
         );
+        main.runtime("cudaDeviceSynchronize", at + us(2_040)..at + work + us(35));
         begin += 40_000 + late(k);
     }
     t
 }
 
+/// Marked from turn to turn, or around the work alone.
+const TURNS: Option<fn(i64) -> i64> = Some(|_| us(39_000));
+const WORK: Option<fn(i64) -> i64> = Some(|work| work + us(40));
+
 #[test]
 fn a_loop_that_a_clock_drives_saves_nothing() {
-    let [first, _] = lines(&of(&frames(true, true, |_| 0)));
+    let [first, _] = lines(&of(&frames(true, TURNS, |_| 0)));
     assert!(first.starts_with("Paced: period 40.0 ms (25.0 a second)"), "{first}");
-    let [first, _] = lines(&of(&frames(true, false, |_| 0)));
+    let [first, _] = lines(&of(&frames(true, None, |_| 0)));
     assert!(first.starts_with("Paced: period 40.0 ms"), "{first}");
     // Late by up to 200 us now and then, and in time for the next turn.
-    let [first, _] = lines(&of(&frames(true, true, |k| [200, -200, 0][(k % 3) as usize])));
+    let [first, _] = lines(&of(&frames(true, TURNS, |k| [200, -200, 0][(k % 3) as usize])));
     assert!(first.starts_with("Paced: period 40.0 ms"), "{first}");
+    // A step of the account begins with the end of the work before, and its length varies as that does.
+    let [first, _] = lines(&of(&frames(true, WORK, |_| 0)));
+    assert!(first.starts_with("Paced: period 40.0 ms"), "{first}");
+    let late = |k: i64| (k * 7_919) % 800;
+    let [first, _] = lines(&of(&frames(true, WORK, |k| late(k + 1) - late(k))));
+    assert!(first.starts_with("Paced: period 40."), "{first}");
 }
 
 #[test]
 fn even_steps_of_even_work_and_steps_that_drift_are_not_paced() {
-    let [first, _] = lines(&of(&frames(false, true, |_| 0)));
+    let [first, _] = lines(&of(&frames(false, TURNS, |_| 0)));
     assert!(!first.starts_with("Paced"), "{first}");
-    let [first, _] = lines(&of(&frames(true, true, |k| if k < 30 { 300 } else { -300 })));
+    let [first, _] = lines(&of(&frames(true, TURNS, |k| if k < 30 { 300 } else { -300 })));
     assert!(!first.starts_with("Paced"), "{first}");
+    // Something keeps the period, but perhaps no clock.
+    assert!(first.contains("at most"), "{first}");
+    let [first, _] = lines(&of(&frames(false, WORK, |_| 0)));
+    assert!(!first.starts_with("Paced") && !first.contains("at most"), "{first}");
 }
