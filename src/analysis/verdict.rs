@@ -53,6 +53,9 @@ pub struct JobTotals {
     pub step_count: u32,
     /// Sum over the steps of the longest window of the devices.
     pub time_ns: Ns,
+    /// The longest of them.
+    #[serde(skip)]
+    pub longest_step_ns: Ns,
     pub compute_ns: Ns,
     pub(crate) waiting_ns: Ns,
     pub(crate) transfer_ns: Ns,

@@ -216,7 +216,7 @@ impl Analysis for DiagnosisOf {
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
         let found = diagnose(job, partials, options);
         let (findings, evidence) = tables::finding_tables(&found);
-        let outside = recorded_time::outside(partials, options, found.trust.has_iterations);
+        let outside = recorded_time::outside(partials, options, &found.trust);
         let names = tables::finding_names(&found, job);
         let told = verdict::verdict(&found, outside);
         let (lines, account) = (tables::lines(&told), tables::time_account(&found, job));

@@ -8,6 +8,8 @@
 use crate::api::{Options, Partial, rows};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::LostPiece;
+use crate::diagnosis::trust::RecordingTrust;
+use crate::facts::vendor::DeviceVendor;
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -109,8 +111,8 @@ pub(super) fn push(table: &mut RecordedTime, trace: &RankTrace, work: &DeviceWor
 #[derive(Default)]
 struct StretchTimes<'a> {
     time: BTreeMap<&'a str, Ns>,
-    /// Idle time between the steps by what it is about.
-    between: BTreeMap<&'a str, Ns>,
+    /// Their idle time by what it is about.
+    idle: BTreeMap<&'a str, BTreeMap<&'a str, Ns>>,
 }
 
 /// What lies outside the steps, in words for the first screen.
@@ -122,23 +124,26 @@ pub(super) struct OutsideSteps {
     pub(super) uncounted: Option<String>,
 }
 
-pub(super) fn outside(partials: &[Partial], options: &Options, are_iterations: bool) -> OutsideSteps {
+pub(super) fn outside(partials: &[Partial], options: &Options, trust: &RecordingTrust) -> OutsideSteps {
     let mut times = StretchTimes::default();
     for r in rows::<RecordedTime>(partials) {
         *times.time.entry(r.stretch).or_default() += r.time_ns;
-        if r.stretch == "between" && r.part == "idle" {
-            *times.between.entry(r.key).or_default() += r.time_ns;
+        if r.part == "idle" {
+            *times.idle.entry(r.stretch).or_default().entry(r.key).or_default() += r.time_ns;
         }
     }
     let of = |stretch: &str| times.time.get(stretch).copied().unwrap_or(0);
+    let about = |stretch: &str| {
+        let most = times.idle.get(stretch)?.iter().max_by_key(|(key, ns)| (**ns, Reverse(**key)));
+        let (key, _) = most.filter(|(key, ns)| !key.is_empty() && **ns * 2 > of(stretch))?;
+        Some(format!(", most of it idle in `{key}`"))
+    };
     let mut out = OutsideSteps::default();
     let share = percent(of("between"), of("steps") + of("between"));
     // An iteration always counts up to the start of the next one, and the time between them has a cause of
     // its own.
-    if !are_iterations && share.is_some_and(|p| p >= BETWEEN_PCT) {
-        let most = times.between.iter().max_by_key(|(key, ns)| (**ns, Reverse(**key)));
-        let about = most.filter(|(key, ns)| !key.is_empty() && **ns * 2 > of("between"));
-        let about = about.map_or(String::new(), |(key, _)| format!(", most of it idle in `{key}`"));
+    if !trust.has_iterations && share.is_some_and(|p| p >= BETWEEN_PCT) {
+        let about = about("between").unwrap_or_default();
         let is_counted = options.model.step_window == StepWindow::Auto;
         let counted = match is_counted {
             true => "a step counts from the end of the one before",
@@ -151,15 +156,23 @@ pub(super) fn outside(partials: &[Partial], options: &Options, are_iterations: b
         }
     }
     let all: Ns = times.time.values().sum();
-    let ends = [("before", "before the first step"), ("after", "after the last step")];
-    let told: Vec<String> = ends
-        .iter()
-        .map(|(stretch, words)| (percent(of(stretch), all), words))
-        .filter(|(pct, _)| pct.is_some_and(|p| p >= OUTSIDE_PCT))
-        .map(|(pct, words)| format!("{} {words}", fmt_pct(pct)))
-        .collect();
+    // Without steps, what counts begins with the first work; and where only some ranks have steps, with that
+    // or with a step.
+    let noun = match (trust.has_steps, trust.recording.has_mixed_steps(), trust.vendor) {
+        (true, ..) => trust.step_noun(),
+        (_, true, _) => "work or step",
+        (_, _, DeviceVendor::Host) => "operator",
+        _ => "work of the device",
+    };
+    let ends = [("before", "before the first"), ("after", "after the last")];
+    let told = ends.iter().filter_map(|(stretch, place)| {
+        let share = percent(of(stretch), all).filter(|p| *p >= OUTSIDE_PCT);
+        let about = about(stretch).unwrap_or_default();
+        share.map(|p| format!("{} lie {place} {noun}{about}", fmt_pct(Some(p))))
+    });
+    let told: Vec<String> = told.collect();
     if !told.is_empty() {
-        out.notes.push(format!("of the recorded time {} in no step", told.join(" and ")));
+        out.notes.push(format!("of the recorded time, {}: counted in no share", told.join(" and ")));
     }
     out
 }

@@ -203,6 +203,7 @@ fn totals(account: &JobAccount) -> JobTotals {
         device_count: account.devices,
         step_count: account.steps.len() as u32,
         time_ns: account.time,
+        longest_step_ns: account.steps.iter().map(|s| s.time).max().unwrap_or(0),
         compute_ns: sum(TimePart::Compute),
         waiting_ns: sum(TimePart::Waiting),
         transfer_ns: sum(TimePart::Transfer),

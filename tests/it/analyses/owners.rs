@@ -203,6 +203,20 @@ fn a_range_around_everything_owns_nothing_and_set_up_saves_nothing() {
 }
 
 #[test]
+fn what_lies_before_the_first_work_is_told_with_its_owner() {
+    let mut t = builder();
+    let mut main = t.thread(1);
+    main.runtime("cudaDeviceGetStreamPriorityRange", us(0)..us(30_000));
+    work(&mut main, 30_050);
+    let answer = read(&t);
+    let verdict = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
+    let note = verdict.notes.iter().find(|n| n.contains("of the recorded time")).expect("a note");
+    let place =
+        " lie before the first work of the device, most of it idle in `cudaDeviceGetStreamPriorityRange`";
+    assert!(note.contains(place) && !note.contains("step"), "{note}");
+}
+
+#[test]
 fn the_call_before_a_gap_is_not_where_the_time_is() {
     let mut t = builder();
     let mut main = t.thread(1);

@@ -126,9 +126,16 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>, is_of_host:
         let is_one_rule = rows.windows(2).all(|w| w[0].role != w[1].role || w[0].step_rule == w[1].step_rule);
         let has_steps = is_one_rule && rows.iter().all(|r| r.step_rule != StepRule::Capture.name());
         let noun = step_noun(rows.iter().any(|r| StepRule::names_iterations(r.step_rule)));
+        // The mean of two that differ is the length of neither.
+        let longest = totals.longest_step_ns;
+        let shortest = totals.time_ns - longest;
+        let each = match totals.step_count {
+            2 if longest * 2 > shortest * 3 => format!("{} and {}", fmt_ns(shortest), fmt_ns(longest)),
+            _ => each,
+        };
         what.push(match has_steps {
             true => format!("{} of {each}", plural(totals.step_count as usize, noun)),
-            false => format!("{each} recorded, without steps"),
+            false => format!("{each} from the first to the last work, without steps"),
         });
     }
     what.join(", ")
