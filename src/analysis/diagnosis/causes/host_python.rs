@@ -7,11 +7,13 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::lost_words::{LostWords, shown};
+use crate::diagnosis::paced::own_starts;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::TimeUse;
-use hta_base::units::{Ns, fmt_ns};
+use hta_base::order_statistics::median;
+use hta_base::units::{Ns, Span, fmt_ns};
 use hta_base::wording::names::frame_parts;
 use hta_trace::strings::StrId;
 
@@ -55,24 +57,31 @@ fn finish(context: &Context, cause: &mut Cause) {
 /// Fewest steps that show that something grows.
 const GROWING_STEPS: usize = 4;
 
-/// How much longer it takes in the last step than in the first one, if it grows from each step to the next
-/// and doubles.
+/// How much longer it takes in the last step than in the first one, if it grows from each step to the next,
+/// also behind the middle, and its median doubles from the first third to the last. The first step does not
+/// count if the time before it, from which the others begin, does not.
 fn growth(context: &Context, cause: &Cause) -> Option<String> {
     let steps = &context.account.steps;
     let mut idle: Vec<Ns> = vec![0; steps.len()];
     for ((s, _, part), ns) in &cause.owned {
         *idle.get_mut(*s)? += if *part == TimePart::Idle { *ns } else { 0 };
     }
+    let starts = own_starts(context.job, steps.first()?);
+    let second = steps.get(1)?;
+    let begins = |window: &Span| Some(window.start) < second.key.and_then(|key| starts.get(&key).copied());
+    let is_stretched = second.windows.values().flatten().any(begins);
+    let idle = idle.get(usize::from(is_stretched)..)?;
+    let of = |part: &[Ns]| median(&mut part.to_vec());
+    let third = idle.len() / 3;
+    let (early, late) = (of(idle.get(..third)?)?, of(idle.get(idle.len() - third..)?)?);
     let (first, last) = (idle.first()?, idle.last()?);
-    let grows = idle.len() >= GROWING_STEPS && idle.is_sorted() && *first * 2 <= *last;
+    let is_late = of(idle)? * 5 <= late * 4 && early * 2 <= late;
+    let grows = idle.len() >= GROWING_STEPS && idle.is_sorted() && is_late;
+    let at = if is_stretched { "second" } else { "first" };
     let devices = context.devices_of(&cause.ranks);
     let noun = context.trust.step_noun();
     grows.then(|| {
-        format!(
-            ", {} in the first {noun} and {} in the last",
-            fmt_ns(first / devices),
-            fmt_ns(last / devices)
-        )
+        format!(", {} in the {at} {noun} and {} in the last", fmt_ns(first / devices), fmt_ns(last / devices))
     })
 }
 
