@@ -53,6 +53,8 @@ pub struct JobTotals {
     pub step_count: u32,
     /// Sum over the steps of the longest window of the devices.
     pub time_ns: Ns,
+    /// Length of the steps, of which gains are shares: the most that the windows of one device take together.
+    pub length_ns: Ns,
     /// The longest of them.
     #[serde(skip)]
     pub longest_step_ns: Ns,

@@ -74,7 +74,7 @@ pub fn each(
             let Some(row) = outcome.recording.ranks().next() else { continue };
             let told = verdict(&outcome);
             let steps = told.map_or(0, |t| t.totals.step_count);
-            let step = told.and_then(|t| t.totals.time_ns.checked_div(i64::from(steps)));
+            let step = told.and_then(|t| t.totals.length_ns.checked_div(i64::from(steps)));
             let first = told.map_or("", |t| t.lines[0].as_str());
             let period = before.map(|b| row.recorded_start_ns.saturating_sub(b));
             before = Some(row.recorded_start_ns);

@@ -8,7 +8,9 @@ use crate::diagnosis::host_time::LostHostTime;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::lost::LostTime;
-use crate::efficiency::account::{Account, DeviceWindows, Factors, PartDevice, Parts, StepAccount, steps};
+use crate::efficiency::account::{
+    Account, DeviceWindows, Factors, PartDevice, Parts, StepAccount, StepLength, steps,
+};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use hashbrown::HashMap;
@@ -197,8 +199,10 @@ pub(crate) struct JobStep {
 #[derive(Debug, Clone, Default)]
 pub struct JobAccount {
     pub(crate) steps: Vec<JobStep>,
-    /// Sum of the steps' times, ns.
+    /// Sum of the steps' times, ns: the sum of the parts of a device.
     pub(crate) time: Ns,
+    /// Length of the steps, ns: what gains are a share of.
+    pub(crate) length: Ns,
     pub(crate) devices: u32,
     /// Factors of the efficiency; `None` without compute.
     pub(crate) factors: Option<Factors>,
@@ -234,7 +238,7 @@ impl CellIndex {
 impl JobAccount {
     pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let part_of: HashMap<u32, u32> = (0u32..).zip(&job.parts).map(|(i, p)| (p.rank, i)).collect();
-        let mut out = Self::default();
+        let mut out = Self { length: StepLength::of(job).time, ..Self::default() };
         let mut index = CellIndex { parts: part_of, steps: HashMap::new() };
         let steps = steps(job);
         out.factors = Account::new(&steps, |_| true).and_then(|a| a.factors);
@@ -326,7 +330,7 @@ impl JobAccount {
 
     /// Mean time of a step, ns.
     pub(crate) fn step_time(&self) -> Ns {
-        self.time / (self.steps.len().max(1) as Ns)
+        self.length / (self.steps.len().max(1) as Ns)
     }
 
     /// Compute of all devices and steps by category, ns.

@@ -53,7 +53,7 @@ impl Context<'_> {
         for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
             *by_part.entry(*part).or_default() += ns;
         }
-        let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
+        let is_member = |ns: Ns| percent(ns, self.account.length).is_some_and(|p| p >= MEMBER_PCT);
         by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
     }
 

@@ -93,7 +93,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     let paced = paced::limit(job, &account, &mut causes);
     let is_open = |c: &Cause| {
         let least = c.kind.rule().open_pct;
-        percent(c.gain, account.time).is_some_and(|p| p >= least)
+        percent(c.gain, account.length).is_some_and(|p| p >= least)
             || percent(c.owned_sum(), account.all()).is_some_and(|p| p >= least)
     };
     causes.retain(|c| c.kind == CauseKind::InputIncomplete || is_open(c));

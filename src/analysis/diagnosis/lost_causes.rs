@@ -105,7 +105,7 @@ impl Context<'_> {
             waits: cause.owned_part(TimePart::Waiting) / all_cells,
             idle_all: self.idle_of(&cause.ranks) / n,
             step: self.account.step_time(),
-            gain_pct: percent(cause.gain, self.account.time),
+            gain_pct: percent(cause.gain, self.account.length),
             top: top.collect(),
             unrecorded: percent(unrecorded, all).unwrap_or(0.0),
             large_steps: self.large_steps(cause),

@@ -104,7 +104,7 @@ fn about(found: &Diagnosis) -> Option<String> {
 fn withheld(found: &Diagnosis) -> Option<OpenItem> {
     let account = &found.account;
     let share = |c: &Cause| {
-        let gain = percent(c.gain, account.time).unwrap_or(0.0);
+        let gain = percent(c.gain, account.length).unwrap_or(0.0);
         gain.max(percent(c.owned_sum(), account.all()).unwrap_or(0.0))
     };
     let all = found.causes.iter().filter(|c| c.is_withheld()).map(|c| (c, share(c)));

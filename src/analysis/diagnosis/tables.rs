@@ -119,7 +119,7 @@ pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
             rank_label: &c.rank_label,
             step_labels: &c.steps.join(","),
             recoverable_ns: c.gain,
-            recoverable_pct: percent(c.gain, account.time),
+            recoverable_pct: percent(c.gain, account.length),
             basis: c.basis.name(),
             owned_ns: c.owned_sum(),
             compute_ns: c.compute,

@@ -28,7 +28,7 @@ pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
     if cause.kind.memory().is_some() {
         return true;
     }
-    let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= cause.kind.rule().listed_pct);
+    let is_large = percent(cause.gain, account.length).is_some_and(|p| p >= cause.kind.rule().listed_pct);
     if cause.is_withheld() { cause.kind == CauseKind::InputIncomplete } else { is_large }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
     let gains = |is_once: bool| {
         let trusted = found.causes.iter().filter(|c| !c.is_withheld() && c.is_once == is_once);
-        trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect()
+        trusted.map(|c| (c.kind.name(), percent(c.gain, account.length).unwrap_or(0.0))).collect()
     };
     JobVerdict {
         lines,
@@ -105,7 +105,8 @@ fn with_unproven<'a>(
     causes: &[ToldCause],
     [what, shows]: [String; 2],
 ) -> ([String; 2], &'a [String]) {
-    let gains = |c: &Cause| percent(c.gain, found.account.time).is_some_and(|pct| pct >= found.unproven_pct);
+    let gains =
+        |c: &Cause| percent(c.gain, found.account.length).is_some_and(|pct| pct >= found.unproven_pct);
     let first = found.causes.iter().find(|c| is_listed(c, &found.account));
     let saves_more = first.is_some_and(|c| has_no_gain(c) || gains(c));
     match found.unproven.split_first() {
@@ -134,7 +135,7 @@ fn saves_nothing(found: &Diagnosis) -> Option<String> {
                 format!(
                     ", saves {each}{} or {}",
                     found.trust.per_step(),
-                    fmt_pct(percent(c.gain, account.time))
+                    fmt_pct(percent(c.gain, account.length))
                 )
             }
             false => String::new(),
@@ -203,6 +204,7 @@ fn totals(account: &JobAccount) -> JobTotals {
         device_count: account.devices,
         step_count: account.steps.len() as u32,
         time_ns: account.time,
+        length_ns: account.length,
         longest_step_ns: account.steps.iter().map(|s| s.time).max().unwrap_or(0),
         compute_ns: sum(TimePart::Compute),
         waiting_ns: sum(TimePart::Waiting),
@@ -254,7 +256,7 @@ fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCaus
         place: cause.place.clone(),
         saved: if cause.is_once { String::new() } else { time.clone() },
         once: if cause.is_once { time } else { String::new() },
-        saved_pct: percent(cause.gain, account.time).filter(|_| !cause.is_once).unwrap_or(0.0),
+        saved_pct: percent(cause.gain, account.length).filter(|_| !cause.is_once).unwrap_or(0.0),
         evidence: first.map_or(String::new(), |e| e.words.clone()),
         action: cause.words.action.clone(),
         command: cause.kind.rule().command,
@@ -279,7 +281,7 @@ fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String 
         fmt_ns(cause.gain / steps),
         fmt_ns(account.step_time()),
         trust.per_step(),
-        fmt_pct(percent(cause.gain, account.time))
+        fmt_pct(percent(cause.gain, account.length))
     )
 }
 

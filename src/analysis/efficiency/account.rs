@@ -98,15 +98,20 @@ pub(crate) fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
 pub(crate) struct StepLength {
     /// The steps that count; none for the recorded span.
     pub(crate) keys: Vec<StepKey>,
-    /// Sum over the steps of the longest window of the devices, ns.
+    /// Sum over the steps of the windows of the device with most of it, ns. Where another rank has the longest
+    /// window in each step, these would count their overlap twice.
     pub(crate) time: Ns,
 }
 
 impl StepLength {
     pub fn of(job: &Job) -> Self {
         let steps = steps(job);
-        let longest = |s: &StepAccount| s.parts.values().map(Parts::window).max().unwrap_or(0);
-        Self { keys: steps.iter().filter_map(|s| s.key).collect(), time: steps.iter().map(longest).sum() }
+        let mut times: BTreeMap<PartDevice, Ns> = BTreeMap::new();
+        for (place, parts) in steps.iter().flat_map(|s| &s.parts) {
+            *times.entry(*place).or_default() += parts.window();
+        }
+        let time = times.into_values().max().unwrap_or(0);
+        Self { keys: steps.iter().filter_map(|s| s.key).collect(), time }
     }
 
     /// A sum over all steps as the mean of a step.

@@ -91,7 +91,7 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
     let words = CauseWords::new(told.what, told.why, told.action);
     let evidence = staged.worst().map(evidence).into_iter().collect();
     // A replay says more than the bound, unless what it offers is too small to be told.
-    let is_told = |ns: &Ns| percent(*ns, context.account.time).is_some_and(|pct| pct >= LISTED_PCT);
+    let is_told = |ns: &Ns| percent(*ns, context.account.length).is_some_and(|pct| pct >= LISTED_PCT);
     let gain = told.gain.or(told.replayed.filter(is_told));
     Some(KnownTransfers { ranks: told.ranks, gain, p_value: None, certainty, words, evidence })
 }

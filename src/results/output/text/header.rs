@@ -122,13 +122,13 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>, is_of_host:
         what.push("CPU".to_string());
     }
     if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
-        let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
+        let each = fmt_ns(totals.length_ns / i64::from(totals.step_count));
         let is_one_rule = rows.windows(2).all(|w| w[0].role != w[1].role || w[0].step_rule == w[1].step_rule);
         let has_steps = is_one_rule && rows.iter().all(|r| r.step_rule != StepRule::Capture.name());
         let noun = step_noun(rows.iter().any(|r| StepRule::names_iterations(r.step_rule)));
         // The mean of two that differ is the length of neither.
         let longest = totals.longest_step_ns;
-        let shortest = totals.time_ns - longest;
+        let shortest = totals.length_ns - longest;
         let each = match totals.step_count {
             2 if longest * 2 > shortest * 3 => format!("{} and {}", fmt_ns(shortest), fmt_ns(longest)),
             _ => each,
