@@ -144,11 +144,13 @@ mod tests {
         assert!(end_together(pairs(5 * MS, 248 * MS, 0)));
         assert!(!end_together(pairs(5 * MS, 0, MS)), "two runs of one program");
         assert!(!end_together(pairs(5 * MS, 0, 0)[..FEWEST - 1].to_vec()), "too few");
-        let mut shifted = pairs(0, 0, 0);
-        let first = shifted.iter().map(|(a, _)| *a);
-        let next: Vec<(Span, Span)> = first.zip(shifted.iter().skip(1).map(|(_, b)| *b)).collect();
-        assert!(!end_together(next), "each with the one after");
-        shifted.iter_mut().for_each(|(_, b)| *b = Span::new(b.end + MS, b.end + 2 * MS));
-        assert!(!end_together(shifted), "one has left before the other arrives");
+        let all = pairs(0, 0, 0);
+        let next = all.iter().zip(all.iter().skip(1));
+        assert!(!end_together(next.map(|((a, _), (_, b))| (*a, *b)).collect()), "each with the one after");
+        // Short calls, of which each second one ends 0.4 ms before the other rank arrives.
+        let short = |end: Ns| Span::new(end - 10_000, end);
+        let by = |k: Ns| k % 2 * 400_000;
+        let apart = (0..).zip(&all).map(|(k, (a, b))| (short(a.end), short(b.end + by(k))));
+        assert!(!end_together(apart.collect()));
     }
 }
