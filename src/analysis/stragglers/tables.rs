@@ -28,7 +28,8 @@ table! {
         gain_per_step_ns: i64, "ns", "the same over all steps";
         gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
         excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
-        evidence: Text, "", "permutation, ahead_in_every_step, throughout or stands_out: why it is not chance";
+        evidence: Text, "",
+            "permutation, ahead_in_every_step, throughout or stands_out: why it is not chance";
         p_value: Option<f64>, "", "of the permutation test: how often chance makes some rank as late";
         behind_ranks: Option<Text>, "",
             "ranks that hide it: it would be the straggler without them", "hidden behind";
