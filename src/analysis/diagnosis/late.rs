@@ -11,9 +11,10 @@ use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
+use crate::recording::step_noun;
 use crate::stragglers::{
     CauseSum, Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, Unproven, always_last,
-    because, cannot_tell, judged, main_cause, place, reasons, when,
+    because, cannot_tell, each_time, judged, main_cause, place, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
@@ -216,7 +217,7 @@ fn late_rank(
     let is = if ranks.len() == 1 { "is" } else { "are" };
     let when = match s.pattern {
         Pattern::Rotating if s.steps.len() < steps => {
-            format!("in {} of {}", s.steps.len(), plural(steps, "step"))
+            format!("in {} of {}", s.steps.len(), plural(steps, step_noun(job.has_iterations())))
         }
         _ => when(job, judged, s, steps),
     };
@@ -332,11 +333,12 @@ fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str,
     let excess: Vec<Ns> =
         late.filter_map(|(part, step)| Some(judged.delays.get(&(part, step, None))?.excess)).collect();
     let later = excess.iter().sum::<Ns>() / excess.len().max(1) as Ns;
+    let each = each_time(job, judged, s);
     let mut out = vec![
         Evidence {
             table: "straggler_causes",
             filter: filter.clone(),
-            words: format!("works {} a step longer than the typical rank", fmt_ns(longer)),
+            words: format!("takes {} longer than the typical rank{each}", fmt_ns(longer)),
         },
         Evidence {
             table: "straggler_causes",
@@ -349,7 +351,7 @@ fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str,
         out.push(Evidence {
             table: "straggler_delays",
             filter: format!("{filter} AND process_group IS NULL"),
-            words: format!("ready {} a step later than the median of the others", fmt_ns(later)),
+            words: format!("ready {} later than the median of the others{each}", fmt_ns(later)),
         });
     }
     out

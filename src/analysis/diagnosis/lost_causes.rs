@@ -160,16 +160,20 @@ impl Context<'_> {
             && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
 
-    /// Adds number and sum of the pauses of each rank of a cause, as ranges, to its evidence.
+    /// Adds number and sum of the pauses of a cause, and the sums of its ranks as a range, to its evidence.
     pub(crate) fn add_pauses(&self, cause: &mut Cause) {
         let of_ranks = || cause.ranks.iter().filter_map(|r| self.pauses.get(r));
-        let (counts, sums) = (of_ranks().map(|(n, _)| *n), of_ranks().map(|(_, ns)| *ns));
-        let range =
-            |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
-        let count = range(fmt_count(counts.clone().min().unwrap_or(0)), fmt_count(counts.max().unwrap_or(0)));
-        let sum = range(fmt_ns(sums.clone().min().unwrap_or(0)), fmt_ns(sums.max().unwrap_or(0)));
-        let noun = if count == "1" { "pause" } else { "pauses" };
-        let words = format!("{count} {noun} of 1 ms and more a rank, {sum} together");
+        let sums = || of_ranks().map(|(_, ns)| *ns);
+        let (least, most) = (fmt_ns(sums().min().unwrap_or(0)), fmt_ns(sums().max().unwrap_or(0)));
+        let of_rank = match () {
+            () if sums().count() < 2 => String::new(),
+            () if least == most => format!(" ({least} a rank)"),
+            () => format!(" ({least} to {most} a rank)"),
+        };
+        let count: u64 = of_ranks().map(|(n, _)| *n).sum();
+        let noun = if count == 1 { "pause" } else { "pauses" };
+        let sum = fmt_ns(sums().sum());
+        let words = format!("{} {noun} of 1 ms and more, {sum} together{of_rank}", fmt_count(count));
         let filter = self::of_ranks(&cause.ranks);
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
         if self.takes_turns(&cause.owned) {
@@ -233,9 +237,7 @@ impl Context<'_> {
         }
         let all: Ns = by_step.values().sum();
         let large = by_step.into_iter().filter(|(_, ns)| *ns > 0 && *ns * 20 >= all);
-        // The mark of steps without a number is for `--steps`.
-        let shown = |s: usize| Some(self.account.steps.get(s)?.key?.shown().replace('@', ""));
-        large.filter_map(|(s, _)| shown(s)).collect()
+        large.filter_map(|(s, _)| Some(self.account.steps.get(s)?.key?.told())).collect()
     }
 
     /// Idle time of some ranks, over steps, ns.

@@ -30,8 +30,10 @@ impl MixWords<'_> {
     /// What the kernels take after the repair; if it is known, in the words of the cause.
     pub(crate) fn after(&self, known: &str) -> String {
         match self.new_time {
-            NewTime::Known(pct) => format!("; {known} {} of that", fmt_pct(Some(pct))),
-            NewTime::Assumed(factor) => format!(", if they become {factor} times as fast"),
+            NewTime::Known(pct) => format!("; {known} {} as long as now", fmt_pct(Some(pct))),
+            NewTime::Assumed(factor) => {
+                format!("; the saving assumes that these kernels become {factor} times as fast")
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
-use crate::recording::{Recording, step_noun};
+use crate::recording::{Recording, per_step, step_noun};
 use hta_base::units::percent;
 use std::sync::Arc;
 
@@ -90,11 +90,7 @@ impl RecordingTrust {
 
     /// Behind a time that is a mean of steps.
     pub(crate) fn per_step(&self) -> &'static str {
-        match (self.has_steps, self.has_iterations) {
-            (false, _) => "",
-            (true, false) => " a step",
-            (true, true) => " an iteration",
-        }
+        if self.has_steps { per_step(self.has_iterations) } else { "" }
     }
 
     /// Behind a time that is a mean of steps and of `what`, for example ranks.

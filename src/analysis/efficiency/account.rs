@@ -173,7 +173,7 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
     }
     // Without marked steps the only step is the capture; the recorded span is more informative, as in other
     // analyses.
-    let are_iterations = job.parts.iter().any(|p| p.step_rule.is_iteration());
+    let are_iterations = job.has_iterations();
     let is_unmarked =
         !are_iterations && steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
     steps.values_mut().for_each(|(step, _)| step.wait_for_roles(job));

@@ -216,4 +216,9 @@ impl StepKey {
             StepKey::Label(l) => l.to_string(),
         }
     }
+
+    /// In sentences, where the mark of steps without a number would say nothing.
+    pub(crate) fn told(self) -> String {
+        self.shown().replace('@', "")
+    }
 }

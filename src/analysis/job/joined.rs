@@ -94,6 +94,11 @@ impl Job {
         self.parts.chunk_by(|a, b| a.program() == b.program()).map(extent).collect()
     }
 
+    /// Whether steps of a rank are iterations.
+    pub(crate) fn has_iterations(&self) -> bool {
+        self.parts.iter().any(|p| p.step_rule.is_iteration())
+    }
+
     /// Whether the steps of ranks of one program were found in different ways: the first step of one rank is
     /// then no part of what another rank calls its first step, which may be all of its capture.
     pub(crate) fn has_mixed_steps(&self) -> bool {

@@ -167,6 +167,11 @@ pub fn step_noun(are_iterations: bool) -> &'static str {
     if are_iterations { "iteration" } else { "step" }
 }
 
+/// Behind a time that is a mean of them.
+pub(crate) fn per_step(are_iterations: bool) -> &'static str {
+    if are_iterations { " an iteration" } else { " a step" }
+}
+
 /// The rank that a limit leaves out.
 fn leaves_out(limit: &Limit) -> Option<u32> {
     limit.rank.filter(|_| limit.capability == Capability::DeviceTime && limit.grade == Grade::Withheld)

@@ -5,6 +5,7 @@ use crate::collectives::warnings;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::population::reasons as missing;
+use crate::recording::{per_step, step_noun};
 use crate::stragglers::because::{because, late_count};
 use crate::stragglers::delays::{DelaySums, totals};
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler, Unproven};
@@ -38,13 +39,14 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let who = capital(&job.words.named(&ranks_of(job, &s.parts)));
     let verb = if s.parts.len() == 1 { "makes" } else { "make" };
     let when = when(job, judged, s, n);
+    let (noun, per) = (step_noun(job.has_iterations()), per_step(job.has_iterations()));
     let mut text = match s.pattern {
         Pattern::Rotating => format!(
             "A rotating straggler: each time another rank makes the others wait {}{per} ({share}) in {} of \
-             {} (by step: {}).",
+             {} (by {noun}: {}).",
             fmt_ns(gain),
             s.steps.len(),
-            plural(n, "step"),
+            plural(n, noun),
             steps_text(job, &s.steps, true)
         ),
         Pattern::Together => format!(
@@ -65,25 +67,39 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let (causes, total) = reasons(s, why);
     if total > 0 {
         let longer = fmt_ns(total / late_count(s));
-        let subject = if s.parts.len() == 1 { "It works" } else { "They work" };
+        let subject = if s.parts.len() == 1 { "It takes" } else { "They take" };
+        let each = each_time(job, judged, s);
         if let Some(because) = because(job, s, &causes, total) {
-            text.push_str(&format!(" {subject} {longer} a step longer than the typical rank: {because}."));
+            text.push_str(&format!(" {subject} {longer} longer than the typical rank{each}: {because}."));
         }
     }
     text
 }
 
 pub fn when(job: &Job, judged: &Judgement, s: &Straggler, n: usize) -> String {
+    let noun = step_noun(job.has_iterations());
     match (s.steps.len(), since(judged, &s.steps)) {
         (_, _) if n == 1 && judged.steps == [StepKey::Index(0)] => "over the capture".to_string(),
-        (_, _) if n == 1 => "in the one step".to_string(),
-        (k, _) if k == n => format!("in all {n} steps"),
-        (k, Some(first)) => format!("since step {} ({k} of {n} steps)", first.shown()),
+        (_, _) if n == 1 => format!("in the one {noun}"),
+        (k, _) if k == n => format!("in all {n} {noun}s"),
+        (k, Some(first)) => format!("since {noun} {} ({k} of {n} {noun}s)", first.told()),
         (k, None) if k <= 6 => {
-            let noun = if k == 1 { "step" } else { "steps" };
-            format!("in {noun} {} ({k} of {n})", steps_text(job, &s.steps, false))
+            let s_or_none = if k == 1 { "" } else { "s" };
+            let list = steps_text(job, &s.steps, false).replace('@', "");
+            format!("in {noun}{s_or_none} {list} ({k} of {n})")
         }
-        (k, None) => format!("in {k} of {n} steps"),
+        (k, None) => format!("in {k} of {n} {noun}s"),
+    }
+}
+
+/// Behind a time that is a mean of the steps in which ranks are late.
+pub fn each_time(job: &Job, judged: &Judgement, s: &Straggler) -> String {
+    let noun = step_noun(job.has_iterations());
+    match (s.steps.len(), judged.steps.len()) {
+        (_, 1) => String::new(),
+        (k, n) if k == n => format!(" in each {noun}"),
+        (1, _) => format!(" in this {noun}"),
+        _ => format!(" in each of these {noun}s"),
     }
 }
 

@@ -246,7 +246,7 @@ fn hidden(runs: &[CallSpan], exposed: &Union) -> Union {
 
 /// Per lane the windows on which sentences are based: full steps, or else the span; all groups together.
 fn chosen<'a, 'j>(job: &Job, rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
-    let are_iterations = job.parts.iter().any(|p| p.step_rule.is_iteration());
+    let are_iterations = job.has_iterations();
     let all = || rows.iter().filter(|r| r.group.is_none());
     let mut out = Vec::new();
     let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&SyncWindow>> = BTreeMap::new();

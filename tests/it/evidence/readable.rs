@@ -52,8 +52,6 @@ enum Way {
     Mean,
     /// By rank: what is told as a range over ranks.
     SumOfRank,
-    /// The number of rows of each rank.
-    RowsOfRank,
     /// The number of rows.
     Rows,
     /// The number of values.
@@ -125,7 +123,7 @@ const READINGS: &[Reading] = &[
     by("straggler_causes", "own_count", CAUSE, &[OfLate]),
     by("straggler_causes", "typical_count", CAUSE, &[OfLate]),
     of("straggler_delays", "excess_ns", &[Mean]),
-    of("host_pauses", "excess_ns", &[SumOfRank, RowsOfRank]),
+    of("host_pauses", "excess_ns", &[SumOfRank, Sum, Rows]),
     of("pipelines", "t_ns", &[Each]),
     of("pipelines", "bubble_ns", &[Each]),
     of("pipelines", "bubble_pct", &[Each]),
@@ -381,15 +379,10 @@ impl Column<'_> {
             }
             Mean => self.add(self.sum(rows) / rows.len().max(1) as i64, out),
             Rows => out.numbers.push(rows.len() as f64),
-            SumOfRank | RowsOfRank => {
+            SumOfRank => {
                 let mut ranks: BTreeMap<i64, Vec<Record>> = BTreeMap::new();
                 rows.iter().for_each(|row| ranks.entry(row.int("rank")).or_default().push(row.clone()));
-                for of_rank in ranks.values() {
-                    match way {
-                        SumOfRank => self.add(self.sum(of_rank), out),
-                        _ => out.numbers.push(of_rank.len() as f64),
-                    }
-                }
+                ranks.values().for_each(|of_rank| self.add(self.sum(of_rank), out));
             }
             BeyondMedianStep => self.beyond_median_step(rows, out),
             _ => self.read_counts(way, rows, out),

@@ -67,7 +67,7 @@ fn of_product(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
 fn words(w: &MixWords) -> CauseWords {
     CauseWords::new(
         "Attention is made of softmax and batched matrix products",
-        format!("It takes {}{}", w.share(), w.after("at the peak the products take")),
+        format!("It takes {}{}", w.share(), w.after("at the peak the products would take")),
         "torch.nn.functional.scaled_dot_product_attention",
     )
 }

@@ -63,7 +63,7 @@ fn chained(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
 }
 
 fn words(w: &MixWords) -> CauseWords {
-    let after = w.after("with each chain as one kernel they take");
+    let after = w.after("with each chain fused into one kernel they would take");
     CauseWords::new(
         "Elementwise kernels are not fused",
         format!("{} of them take {}{after}", fmt_count(w.count), w.share()),

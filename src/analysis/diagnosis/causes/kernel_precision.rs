@@ -69,7 +69,7 @@ fn with_tensor_cores(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
 }
 
 fn words(w: &MixWords) -> CauseWords {
-    let after = w.after("with them, at the same share of the peak, it takes");
+    let after = w.after("on tensor cores, at the same share of the peak, they would take");
     let action = match w.context.trust.has_bf16 {
         true => "bf16 autocast, or at least torch.set_float32_matmul_precision('high') for TF32",
         false => "fp16 autocast with a gradient scaler",

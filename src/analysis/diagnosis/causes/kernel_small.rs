@@ -52,7 +52,7 @@ fn at_peaks(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
 }
 
 fn words(w: &MixWords) -> CauseWords {
-    let after = w.after("at the peaks of the device their work takes");
+    let after = w.after("at the peaks of the device their work would take");
     let action = match w.context.trust.vendor {
         _ if w.context.trust.by_graph => "larger batches, fused kernels",
         DeviceVendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",

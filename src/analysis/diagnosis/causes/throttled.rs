@@ -221,7 +221,7 @@ impl<'a> AllFalls<'a> {
         let mut keys = self.context.account.steps.iter().map(|s| s.key).enumerate();
         match keys.find(|(_, key)| key.is_some() && is_low(*key)) {
             Some((0, _)) => None,
-            Some((_, key)) => key.map(|key| format!("step {}", key.shown())),
+            Some((_, key)) => key.map(|key| format!("{} {}", self.context.trust.step_noun(), key.told())),
             None => fall.since.filter(|at| *at > 0).map(|at| format!("{} after the start", fmt_ns(at))),
         }
     }

@@ -54,7 +54,7 @@ fn the_planted_facts_of_the_sample_with_eight_ranks_are_told() {
 
     let evidence = client.answered("evidence", json!({"finding_id": straggler["finding_id"]}));
     let first = &evidence["evidence"][0];
-    assert_eq!(first["words"], "works 6.00 ms a step longer than the typical rank");
+    assert_eq!(first["words"], "takes 6.00 ms longer than the typical rank in each step");
     // The rows behind a number can be fetched with the statement that comes with it.
     let statement = first["sql"].as_str().expect("a statement");
     let sum = statement.replace("SELECT *", "SELECT CAST(SUM(delta_ns) AS BIGINT) AS ns");
