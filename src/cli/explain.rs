@@ -31,8 +31,13 @@ use std::fmt::Write;
 /// Width of wrapped text, columns.
 const WIDTH: usize = 80;
 
-pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
-    let Some(name) = name else { return crate::cli::list::run(None) };
+/// The page of a name of some words; without any, all names.
+pub fn run(words: &[&str]) -> anyhow::Result<Exit> {
+    let name = words.join(" ");
+    if name.is_empty() {
+        return crate::cli::list::run(None);
+    }
+    let name = name.as_str();
     let text = page(name).or_else(|e| {
         // Commands without a page of their own have their help.
         let mut root = crate::cli::command();

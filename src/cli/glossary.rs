@@ -4,10 +4,11 @@
 /// The page with all words, each a section.
 pub const GLOSSARY: &str = include_str!("explain/glossary.md");
 
-/// The words with their meanings, in the order of the page.
+/// The words with their meanings, in the order of the page. Those of a section are separated by commas.
 pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
     let sections = GLOSSARY.split("\n## ").skip(1);
-    sections.filter_map(|section| section.split_once('\n')).map(|(word, text)| (word, text.trim()))
+    let sections = sections.filter_map(|section| section.split_once('\n'));
+    sections.flat_map(|(words, text)| words.split(", ").map(move |word| (word, text.trim())))
 }
 
 /// The meaning of a word; blanks, underscores and hyphens are alike, and so is its case.
@@ -25,6 +26,8 @@ mod tests {
     fn words_are_found_however_they_are_spelled() {
         let found = meaning("Finished_early").map(|(word, _)| word);
         assert_eq!(found, Some("finished early"));
+        assert_eq!(meaning("between steps"), meaning("between the steps").map(|(_, m)| ("between steps", m)));
+        assert!(meaning("paced").is_some());
         assert!(meaning("nonsense").is_none() && words().count() > 40);
     }
 

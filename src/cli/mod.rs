@@ -120,7 +120,10 @@ fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::run(&parsed(m)?),
-        Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
+        Some(("explain", m)) => {
+            let words = m.get_many::<String>("name").into_iter().flatten();
+            explain::run(&words.map(String::as_str).collect::<Vec<_>>())
+        }
         Some((stem, m)) => analysis::run(stem, m, stores),
         None => Ok(Exit::Nothing),
     }
@@ -205,6 +208,7 @@ fn plain() -> Command {
                 )
                 .arg(
                     known::arg("name", explain::names())
+                        .num_args(0..)
                         .help("an analysis, query, table or topic; none lists them"),
                 ),
         )
