@@ -13,7 +13,8 @@ use crate::diagnosis::rule::LISTED_PCT;
 use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
-use crate::recording::rules::{MISSING_RANKS, NOT_RECORDED};
+use crate::recording::limit::Limit;
+use crate::recording::rules::{COUNTERS_ONLY, MISSING_RANKS, NOT_RECORDED};
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{capital, plural, uncapital};
@@ -287,9 +288,15 @@ fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String 
 
 /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
 fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> [String; 2] {
-    // Where not even a launch of a device that the file names is recorded, nothing is told of it.
+    // Where not even a launch of a device that the file names is recorded, or only its counters, nothing is
+    // told of it, whatever the host does.
     let limit = found.trust.recording.reason(Capability::DeviceTime);
-    if let Some(limit) = limit.filter(|l| l.rule == NOT_RECORDED && causes.is_empty()) {
+    let is_counted = |l: &Limit| l.rule == COUNTERS_ONLY && found.trust.vendor == DeviceVendor::Host;
+    let is_unseen = |l: &Limit| match causes.is_empty() {
+        true => l.rule == NOT_RECORDED || is_counted(l),
+        false => l.rule == NOT_RECORDED && l.grade == Grade::AtMost,
+    };
+    if let Some(limit) = limit.filter(|l| is_unseen(l)) {
         let what = format!("Cannot tell where the time of the GPU goes: {}.", limit.sentence);
         return [what, format!("{}.", busy(found))];
     }

@@ -20,7 +20,7 @@ pub(crate) struct CountedEvents {
     pub(crate) operators: u64,
     pub(crate) data_parallel: u64,
     pub(crate) gloo: u64,
-    /// Whether one is a call of a device runtime or a row of a device.
+    /// Whether one is a call of a device runtime, a row of a device, or communication that needs a device.
     pub(crate) names_device: bool,
 }
 
@@ -41,6 +41,10 @@ impl CountedEvents {
         let mut counted = Self {
             data_parallel: rows_named(&|text| text == "DataParallel.forward"),
             gloo: rows_named(&|text| text.starts_with("gloo:")),
+            names_device: c
+                .strings
+                .iter()
+                .any(|(_, t)| t.starts_with("nccl:") || t.contains("ProcessGroupNCCL")),
             ..Self::default()
         };
         for (row, class) in trace.classes.iter().enumerate() {

@@ -7,6 +7,9 @@ use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
 use hta_base::wording::ranks::ranks_named;
 
+/// Name of the rule.
+pub const NAME: &str = "counters_only";
+
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     use Capability::{DeviceTime, Launch, Ranks, Transfer, Work};
     let of = |rank: u32| {
@@ -14,7 +17,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
             rank: Some(rank),
             capability: DeviceTime,
             grade: Grade::Withheld,
-            rule: "counters_only",
+            rule: NAME,
             measured: "ranges with counters, 0 activities".to_string(),
             limit: "an activity for each launch".to_string(),
             sentence: format!(

@@ -28,6 +28,7 @@ use crate::job::Job;
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 
+pub use counters_only::NAME as COUNTERS_ONLY;
 pub use device_not_recorded::NAME as NOT_RECORDED;
 pub use missing_ranks::NAME as MISSING_RANKS;
 pub use step_rules::NAME as STEP_RULES;
