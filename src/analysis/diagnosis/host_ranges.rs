@@ -46,13 +46,12 @@ impl OwnRanges {
         (launches, blocked): (&[Span], &Union),
     ) -> Self {
         let name = |row: u32| trace.columns.name(row as usize);
-        let is_step = |row: u32| trace.steps.steps.iter().any(|s| s.name == name(row));
         let is_quiet = |row: &u32| {
             let span = trace.span(*row);
             let is_kind = || match trace.classes[*row as usize] {
                 Class::HostOp => names.activity(trace, *row) == HostActivity::Operator,
                 Class::Annotation => {
-                    names.activity(trace, *row) == HostActivity::Annotation && !is_step(*row)
+                    names.activity(trace, *row) == HostActivity::Annotation && !names.is_step(trace, *row)
                 }
                 Class::Python => true,
                 _ => false,

@@ -2,6 +2,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::LostPiece;
+use crate::facts::host_activity::HostNames;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::category::Class;
@@ -36,10 +37,11 @@ pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let is_code = |p: &LostPiece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
     let inclusive = code_by_event(trace, pieces.iter().filter(|p| is_code(p) && p.row != u32::MAX));
+    let steps = HostNames::of(trace);
     let is_named = |r: u32| match trace.classes[r as usize] {
         Class::Python => trace.name(r).contains(".py("),
         Class::HostOp => true,
-        Class::Annotation => !trace.steps.steps.iter().any(|s| s.name == trace.columns.name(r as usize)),
+        Class::Annotation => !steps.is_step(trace, r),
         _ => false,
     };
     let name = |r: u32| trace.columns.name(r as usize);
@@ -74,8 +76,9 @@ pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let is_below = named.map(|of| below(trace, of, pieces.iter().filter(|p| is_code(p)).map(|p| p.row)));
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_of = |_: &StrId| is_below.as_ref().is_some_and(|rows| rows.get(&p.row) == Some(&true));
-        p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
-        p.detail = if p.key == StrId::EMPTY { p.detail } else { caller };
+        if let Some(name) = named.filter(is_of) {
+            (p.key, p.detail) = (name, caller);
+        }
     }
     around
 }

@@ -1,9 +1,11 @@
 //! Describes what a host thread was doing at any time: the kind of its innermost open event.
 
+use hashbrown::HashSet;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};
+use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
@@ -85,10 +87,17 @@ struct NameClass {
     as_annotation: bool,
     /// Whether a Python frame with this name has a file and line.
     has_line: bool,
+    /// Whether a step has this name.
+    is_step: bool,
 }
 
-const PLAIN: NameClass =
-    NameClass { runtime: HostActivity::RuntimeCall, as_op: false, as_annotation: false, has_line: false };
+const PLAIN: NameClass = NameClass {
+    runtime: HostActivity::RuntimeCall,
+    as_op: false,
+    as_annotation: false,
+    has_line: false,
+    is_step: false,
+};
 
 impl HostNames {
     /// The shared instance of a rank.
@@ -98,6 +107,7 @@ impl HostNames {
 
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
+        let steps: HashSet<StrId> = trace.steps.steps.iter().map(|s| s.name).collect();
         let mut kinds: Vec<Option<NameClass>> = vec![None; c.strings.len()];
         for &row in trace.host_rows().iter().flat_map(|(_, rows)| rows) {
             let name = c.name(row as usize);
@@ -108,6 +118,7 @@ impl HostNames {
                     as_op: is_host_communication(Class::HostOp, text),
                     as_annotation: is_host_communication(Class::Annotation, text),
                     has_line: text.contains(".py("),
+                    is_step: steps.contains(&name),
                 });
             }
         }
@@ -173,6 +184,11 @@ impl HostNames {
     pub(crate) fn texts<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> (&'a str, &'a str) {
         let name = |row: Option<u32>| row.map_or("", |r| trace.name(r));
         (name(used.row), name(used.caller))
+    }
+
+    /// Whether an event is the range around a step, which says nothing about what is inside.
+    pub(crate) fn is_step(&self, trace: &RankTrace, row: u32) -> bool {
+        trace.classes[row as usize] == Class::Annotation && self.kind(trace, row).is_step
     }
 
     /// The kind of host activity of an event.

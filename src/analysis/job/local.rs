@@ -310,7 +310,11 @@ fn host_uses(
     out: &mut Vec<UseStretch>,
 ) {
     let mut previous = None;
-    hosts.each_use(trace, thread, window, |used| {
+    hosts.each_use(trace, thread, window, |mut used| {
+        // What runs directly in a step has no event of its own.
+        if used.row.is_some_and(|row| hosts.is_step(trace, row)) {
+            (used.activity, used.row) = (HostActivity::Untracked, None);
+        }
         let (name, caller) = hosts.texts(trace, &used);
         let key = (TimeUse::Host(used.activity), names.intern(without_address(name)), names.intern(caller));
         // An event that continues after an inner one counts as one start.

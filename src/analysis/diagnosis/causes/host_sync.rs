@@ -19,7 +19,17 @@ pub(super) const RULE: CauseRule = CauseRule {
         of_host: OfHost::Any(call),
         is_cold: |_| true,
         key: |key| key,
-        late_by: &[TimeUse::Host(HostActivity::SyncCall)],
+        // The time after the call is its own, whatever the host does then.
+        late_by: &[
+            TimeUse::Host(HostActivity::SyncCall),
+            TimeUse::Host(HostActivity::Operator),
+            TimeUse::Host(HostActivity::CommunicationOperator),
+            TimeUse::Host(HostActivity::LaunchCall),
+            TimeUse::Host(HostActivity::RuntimeCall),
+            TimeUse::Host(HostActivity::Python),
+            TimeUse::Host(HostActivity::Annotation),
+            TimeUse::Host(HostActivity::Untracked),
+        ],
         // What follows the call is done anyway, but no more while the device waits.
         saves: |_, idle| idle,
         words,

@@ -2,6 +2,8 @@
 
 use crate::diagnosis::late::{LateFacts, LateWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
+use crate::facts::host_activity::HostActivity;
+use crate::job::TimeUse;
 use crate::job::cause::DelayCause;
 use crate::stragglers::Pattern;
 
@@ -37,6 +39,9 @@ fn action(late: &LateFacts) -> String {
             "find what stops one process at a time: CPU quota, other processes on its cores, garbage \
              collection (hta query on host_pauses lists long calls)"
                 .to_string()
+        }
+        Some(DelayCause::Host(TimeUse::Host(HostActivity::Untracked))) => {
+            format!("look at the host of {who}; record with with_stack=True to see what it runs then")
         }
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")
