@@ -26,7 +26,8 @@ pub(crate) const CODE_MIN: Ns = 200_000;
 struct HostLane {
     /// From the first event to the end of the last.
     known: Option<Span>,
-    /// Code outside operators, and events that launch nothing for so long that it is theirs.
+    /// Code outside operators, and events or parts of operators that launch nothing for so long that it is
+    /// theirs.
     code: Union,
     ranges: OwnRanges,
     /// In order of time; they do not overlap.
@@ -71,7 +72,7 @@ impl<'l> LaneWalk<'l> {
 /// What is known of a call beside its kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct CallMark {
-    /// It loads a kernel at its first use.
+    /// It loads or sets up something at its first use.
     is_first_use: bool,
     /// It stood still.
     is_pause: bool,
@@ -131,6 +132,12 @@ impl HostMoment<'_> {
         (self.name, self.row)
     }
 
+    /// The operator that it is a long part of, if that is not one without launches; empty for other code.
+    pub(crate) fn long_operator(&self) -> StrId {
+        let is_one = self.quiet.is_none() && self.used.activity == HostActivity::Operator;
+        if is_one { self.name } else { StrId::EMPTY }
+    }
+
     /// The event that stands for it as code: one without launches, or its own.
     pub(crate) fn code_row(&self) -> u32 {
         self.quiet.unwrap_or(self.row)
@@ -170,7 +177,7 @@ impl<'a> HostSide<'a> {
         launches.values_mut().for_each(|l| l.sort_unstable_by_key(|s| s.start));
         let waits = waiting_calls(trace, &names, copies);
         let behind = behind_collectives(trace, &names);
-        let first_uses = first_uses(trace);
+        let first_uses = first_uses(trace, &names, busy);
         let mut marks: HashMap<u32, CallMark> = HashMap::new();
         for (call, kind) in copies.iter().filter_map(|(c, kind)| Some((c.call?, (*kind)?))) {
             marks.entry(call).or_default().copy = Some(kind);
@@ -195,7 +202,11 @@ impl<'a> HostSide<'a> {
         me.add_ranges(&launches);
         let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&first_uses).copied().collect();
         me.waits = waits;
-        me.pauses = pauses::find(trace, &me.launching, &excused);
+        let (pauses, firsts) = pauses::find(trace, &me.launching, &excused);
+        me.pauses = pauses;
+        for row in firsts {
+            me.marks.entry(row).or_default().is_first_use = true;
+        }
         me.pause_kind = pauses::long_enough(trace, &me.pauses).and_then(|total| me.owner_of_pauses(total));
         if me.pause_kind.is_some() {
             for p in &me.pauses {
@@ -259,11 +270,13 @@ impl<'a> HostSide<'a> {
         CauseKind::all_lost().rev().find_map(|(kind, rule)| Some((kind, rule.of_pauses?(self, total)?)))
     }
 
-    /// Time of a thread outside operators and calls, and in events without launches.
+    /// Time of a thread outside operators and calls, in events without launches, and in operators for so long
+    /// without a call that they do more than launch.
     fn code_of(&self, lane: u32, ranges: &OwnRanges) -> Union {
         let mut spans: Vec<Span> = ranges.quiet().collect();
         self.names.each_use(self.trace, Some(lane), self.trace.capture, |u| {
-            if is_code(&u) {
+            let is_long = u.activity == HostActivity::Operator && u.span.len() >= QUIET_MIN;
+            if is_long || is_code(&u) {
                 spans.push(u.span);
             }
         });
@@ -290,7 +303,8 @@ impl<'a> HostSide<'a> {
     fn divide(&self, walk: &mut LaneWalk, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
         let lane = walk.lane;
         let own = (lane.ranges.quiet_at(u), lane.ranges.compiler_at(u));
-        let code = if is_code(u) || own.0.is_some() { walk.code_at(u.span) } else { 0 };
+        let may_be_code = is_code(u) || u.activity == HostActivity::Operator || own.0.is_some();
+        let code = if may_be_code { walk.code_at(u.span) } else { 0 };
         let mut at = u.span.start;
         let mut until = |end: Ns, after: Option<&AfterWait>| {
             if at < end {
@@ -350,9 +364,11 @@ impl<'a> HostSide<'a> {
         m.after.map(|after| (after.caller, after.call))
     }
 
-    /// Whether the event is a launch call that loads its kernel.
+    /// Whether the event is a call that loads its kernel, or the first of its name that takes far longer than
+    /// the others. An operator that launches nothing may be work of the host.
     pub(crate) fn is_first_use(&self, m: &HostMoment) -> bool {
-        m.mark.is_some_and(|mark| mark.is_first_use)
+        let is_work = m.quiet.is_some() && m.used.activity == HostActivity::Operator;
+        !is_work && m.mark.is_some_and(|mark| mark.is_first_use)
     }
 
     /// The moment itself, if the event is the call of a copy of this kind.

@@ -2,6 +2,7 @@
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
+use crate::facts::first_calls::FirstCalls;
 use crate::facts::host_activity::{ALLOCATION_LONG, HostActivity, HostNames};
 use hashbrown::HashSet;
 use hta_base::units::{Ns, Span};
@@ -15,6 +16,9 @@ use std::collections::BTreeMap;
 
 /// A launch call at the first use of its kernel that lasts this long loads it, ns.
 const FIRST_USE_MIN: Ns = 1_000_000;
+
+/// A request for memory of this length before the first work of the device sets it up, ns.
+const SET_UP_MIN: Ns = 10_000_000;
 
 /// Number of launches after which a queue counts as filled again.
 const REFILL: usize = 2;
@@ -101,8 +105,8 @@ pub(super) fn after_waits(
 }
 
 /// Launch calls that take long because their kernel is used for the first time, so that it has to be loaded,
-/// and the calls that load it.
-pub(super) fn first_uses(trace: &RankTrace) -> HashSet<u32> {
+/// the calls that load it, and long calls that set a library or a device up.
+pub(super) fn first_uses(trace: &RankTrace, names: &HostNames, busy: &Union) -> HashSet<u32> {
     let mut seen: HashSet<StrId> = HashSet::new();
     let first = trace.activities.iter().filter(|a| a.class == Class::Kernel && seen.insert(a.name));
     // A graph is uploaded at its first launch, whatever its kernels are.
@@ -117,7 +121,22 @@ pub(super) fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let has_loads = loads.any(|is| *is);
     let rows = trace.host_rows().iter().filter(|_| has_loads).flat_map(|(_, rows)| rows).copied();
     let calls = rows.filter(is_load_call);
-    first.filter_map(|a| a.launch()).filter(is_load).chain(calls).collect()
+    let first_work = busy.spans().first().map_or(Ns::MAX, |s| s.start);
+    let is_set_up = |row: &u32| {
+        let span = trace.span(*row);
+        // Short calls are the most: what else they are is not asked.
+        let is_long = trace.classes[*row as usize] == Class::Runtime && span.len() >= FIRST_USE_MIN;
+        is_long
+            && match names.activity(trace, *row) {
+                HostActivity::AllocationCall if span.len() >= SET_UP_MIN && span.start < first_work => true,
+                HostActivity::AllocationCall | HostActivity::RuntimeCall => {
+                    FirstCalls::of(trace).are_around(trace, *row)
+                }
+                _ => false,
+            }
+    };
+    let set_up = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied().filter(is_set_up);
+    first.filter_map(|a| a.launch()).filter(is_load).chain(calls).chain(set_up).collect()
 }
 
 /// Name of the outermost operator around a call, or the call's own.

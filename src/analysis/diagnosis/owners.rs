@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::job::delay::StepKey;
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, percent};
+use hta_base::wording::names::frame_parts;
 use std::collections::BTreeMap;
 
 /// The owners of all lost time.
@@ -28,7 +29,7 @@ pub(crate) fn owners(
             collect(&mut all, (step, place), lost);
         }
     }
-    merge_spread_code(&mut all);
+    merge_spread_code(account, &mut all);
     first_steps::merge_compilers(account, &mut all);
     first_steps::assign(job, account, late, &mut all);
     assign_excess(account, late, &mut all);
@@ -80,15 +81,22 @@ fn assign_communication(
     }
 }
 
-/// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
-fn merge_spread_code(all: &mut BTreeMap<CauseKey, CollectedCause>) {
-    let (code, launching) =
-        ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
-    let sum = |key: &CauseKey| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
-    if sum(&code) == 0 || sum(&code) > sum(&launching) {
-        return;
-    }
-    if let (Some(code), Some(to)) = (all.remove(&code), all.get_mut(&launching)) {
+/// Code outside operators that no frame stands for, and long parts of operators that are too small to be
+/// told, are a part of launching one by one, if that takes longer.
+fn merge_spread_code(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
+    let launching = (CauseKind::HostDispatch, String::new());
+    let sum = |of: &CollectedCause| of.owned.values().sum::<Ns>();
+    let most = all.get(&launching).map_or(0, sum);
+    let is_small =
+        |of| (1..=most).contains(&of) && percent(of, account.all()).is_some_and(|pct| pct < OPEN_PCT);
+    let is_spread = |(kind, key): &CauseKey, of: Ns| {
+        *kind == CauseKind::HostPython
+            && (key.is_empty() && (1..=most).contains(&of) || frame_parts(key).is_none() && is_small(of))
+    };
+    let spread: Vec<CauseKey> =
+        all.iter().filter(|(key, of)| is_spread(key, sum(of))).map(|(key, _)| key.clone()).collect();
+    for code in spread {
+        let (Some(code), Some(to)) = (all.remove(&code), all.get_mut(&launching)) else { continue };
         code.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);
         for (name, (ns, count)) in code.names {
             let sum = to.names.entry(name).or_default();

@@ -30,6 +30,10 @@ const PAUSES: usize = 1_000;
 const PAUSE_MIN: Ns = 1_000_000;
 /// and is at least this many times the median.
 const PAUSE_TIMES: Ns = 20;
+/// An operator that takes so many times as long as all later ones of its name is a first use,
+const FIRST_TIMES: Ns = 10;
+/// if there are so many of them.
+const FIRST_OF: usize = 3;
 /// Smallest share of the recorded time that pauses take, percent.
 const PAUSE_PCT: Ns = 2;
 /// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason,
@@ -72,8 +76,9 @@ pub(crate) fn table(trace: &RankTrace, pauses: &[Pause]) -> Batch {
 }
 
 /// Events of the threads that stood still, in order of time, but for those that wait for the device. The
-/// first event of a name is none, because it may have to load code.
-pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> Vec<Pause> {
+/// first event of a name is none, because it may have to load code; operators of which that is plain are the
+/// second result.
+pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> (Vec<Pause>, Vec<u32>) {
     let mut by_name: HashMap<StrId, Vec<u32>> = HashMap::new();
     for (_, rows) in trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane)) {
         for &row in rows {
@@ -85,7 +90,7 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         }
     }
     let own = |row: u32| trace.stacks.self_ns(row).unwrap_or(0);
-    let mut out = Vec::new();
+    let (mut out, mut firsts) = (Vec::new(), Vec::new());
     for rows in by_name.values() {
         let longest = rows.iter().map(|r| own(*r)).max().unwrap_or(0);
         if longest < PAUSE_MIN {
@@ -96,7 +101,14 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         let middle = median_of_sorted(&times).unwrap_or(0);
         // Where most events of a name stand still, the fastest ones show how long it takes.
         let median = if middle < PAUSE_MIN { middle } else { times[(times.len() - 1) / 10] };
-        let first = rows.iter().map(|r| trace.span(*r).start).min();
+        let first_row = rows.iter().copied().min_by_key(|r| trace.span(*r).start);
+        let first = first_row.map(|r| trace.span(r).start);
+        let next_longest = times.len().checked_sub(2).and_then(|i| times.get(i)).copied();
+        firsts.extend(first_row.filter(|r| {
+            trace.classes[*r as usize] == Class::HostOp
+                && times.len() >= FIRST_OF
+                && next_longest.is_some_and(|next| own(*r) >= FIRST_TIMES * next)
+        }));
         for &row in rows {
             let (self_time, span) = (own(row), trace.span(row));
             if self_time - median >= PAUSE_MIN
@@ -108,5 +120,5 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         }
     }
     out.sort_unstable_by_key(|p| (p.span.start, p.row));
-    out
+    (out, firsts)
 }

@@ -8,6 +8,7 @@ pub(crate) mod counted_events;
 pub(crate) mod counted_work;
 pub mod direction;
 pub(crate) mod experts;
+pub(crate) mod first_calls;
 pub(crate) mod gaps;
 pub mod graphs;
 pub(crate) mod host_activity;

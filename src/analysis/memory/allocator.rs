@@ -9,8 +9,10 @@
 //!   calls        cudaFree cudaFree cudaFree cudaMalloc         one retry, at the cudaMalloc
 //! ```
 //!
-//! `empty_cache()` frees outside of operators, and what asks later is another one.
+//! `empty_cache()` frees outside of operators, and what asks later is another one. A library that is used for
+//! the first time does the same for itself.
 
+use crate::facts::first_calls::FirstCalls;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::tables::{MemoryEventRow, MemoryEvents};
@@ -45,7 +47,7 @@ struct AllocatorFinding {
 }
 
 /// The retries among calls of one rank that are in order of time: their number in `found`.
-fn retries(found: &[AllocatorFinding], places: &MemoryPlaces) -> Vec<usize> {
+fn retries(trace: &RankTrace, found: &[AllocatorFinding], places: &MemoryPlaces) -> Vec<usize> {
     // By thread: the operator in which memory was just given back.
     let mut freed_in: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     let mut out = Vec::new();
@@ -56,7 +58,8 @@ fn retries(found: &[AllocatorFinding], places: &MemoryPlaces) -> Vec<usize> {
         }
         let operator = places.at(f.lane, f.ts).op;
         let freed = freed_in.insert(f.lane, operator.filter(|_| is_free)).flatten();
-        if !is_free && operator.is_some() && freed == operator {
+        let is_retry = |op: u32| freed == Some(op) && !FirstCalls::of(trace).are_around(trace, op);
+        if !is_free && operator.is_some_and(is_retry) {
             out.push(number);
         }
     }
@@ -92,7 +95,7 @@ pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPl
         });
     }
     found.sort_by_key(|f| f.ts);
-    let again: Vec<AllocatorFinding> = retries(&found, places)
+    let again: Vec<AllocatorFinding> = retries(trace, &found, places)
         .into_iter()
         .filter_map(|number| found.get(number))
         .map(|f| AllocatorFinding { kind: "retry", device_type: f.device_type.clone(), ..*f })

@@ -245,6 +245,8 @@ fn memory_that_is_given_back_and_asked_for_in_one_operator_is_a_retry() {
     let mut t = TraceBuilder::new().device("NVIDIA H100 80GB HBM3", 132);
     let mut main = t.thread(1);
     main.step(0, us(0)..us(200));
+    // A library asks for memory of its own at its first use.
+    main.op("aten::mm", us(1)..us(8));
     main.op("aten::mm", us(10)..us(60));
     for (name, at) in
         [("cudaFree", 20), ("cudaFree", 30), ("cudaMalloc", 40), ("cudaMalloc", 80), ("cudaFree", 120)]

@@ -127,9 +127,46 @@ fn an_operator_that_launches_nothing_owns_its_time_and_a_launching_one_does_not(
     assert!((18_000..18_200).contains(owned), "{owned}");
     let launching = |main: &mut Thread, at: i64, length: i64| {
         main.op("load_table", us(at)..us(at + length));
-        main.launch(us(at + 100)..us(at + 105)).kernel("copy", 7, us(at + 110)..us(at + 120));
+        for k in 0..6 {
+            let at = at + 500 * k;
+            main.launch(us(at + 100)..us(at + 105)).kernel("copy", 7, us(at + 110)..us(at + 120));
+        }
     };
     assert_eq!(found(&steps([3_000; 6], launching), "host_python"), []);
+}
+
+/// An operator of 4 ms that launches at its end. In the second job only the first one is so long.
+#[test]
+fn an_operator_that_launches_at_its_end_owns_the_time_before_and_a_first_use_is_once() {
+    let late = |main: &mut Thread, at: i64, length: i64| {
+        main.op("delta_r2", us(at)..us(at + length));
+        let call = at + length - 20;
+        main.launch(us(call)..us(call + 5)).kernel("fused", 7, us(call + 7)..us(call + 9));
+    };
+    let answer = steps([4_000; 6], late);
+    let [(sentence, owned)] = &found(&answer, "host_python")[..] else { panic!("one cause") };
+    assert!(sentence.contains("while the host runs `delta_r2`"), "{sentence}");
+    assert!((23_000..24_200).contains(owned), "{owned}");
+    let answer = steps([40_000, 40, 40, 40, 40, 40], late);
+    let [(sentence, owned)] = &found(&answer, "warm_up")[..] else { panic!("one cause") };
+    assert!(sentence.contains("set up at their first use"), "{sentence}");
+    assert!((39_000..40_100).contains(owned), "{owned}");
+}
+
+/// The handle of a library is made in its first operator, between two requests for memory.
+#[test]
+fn memory_that_a_library_asks_for_at_its_first_use_is_no_pressure_on_the_allocator() {
+    let set_up = |main: &mut Thread, at: i64, length: i64| {
+        main.op("aten::addmm", us(at)..us(at + length));
+        main.runtime("cudaFree", us(at + 10)..us(at + length - 50));
+        main.runtime("cudaMalloc", us(at + length - 40)..us(at + length - 10));
+    };
+    let answer = steps([0, 0, 8_000, 0, 0, 0], set_up);
+    assert_eq!((found(&answer, "host_alloc"), found(&answer, "memory_retry")), (vec![], vec![]));
+    let [(_, owned)] = &found(&answer, "warm_up")[..] else { panic!("one cause") };
+    assert!((7_900..8_000).contains(owned), "{owned}");
+    let answer = steps([0, 0, 8_000, 8_000, 0, 0], set_up);
+    assert_eq!((found(&answer, "host_alloc").len(), found(&answer, "memory_retry").len()), (1, 1));
 }
 
 #[test]
@@ -249,4 +286,16 @@ fn a_gpu_that_the_file_names_and_that_was_not_recorded_is_said() {
     assert!(!said.contains("No single fix"), "{said}");
     let said = job(TraceBuilder::new().rank(0).backend("gloo"));
     assert!(said.contains("The CPU computes") && !said.contains("was not recorded"), "{said}");
+    // A communication that needs a device, and a range in which another thread computes.
+    let mut t = TraceBuilder::new().rank(0);
+    let mut main = t.thread(1);
+    main.annotation("nccl:all_to_all", us(0)..us(50));
+    main.op("aten::mul", us(60)..us(10_000));
+    main.annotation("## backward ##", us(10_000)..us(18_000));
+    main.op("aten::mul", us(18_000)..us(20_000));
+    let answer = read(&t);
+    let said = answer.rows("verdict")[0].text("text").to_string();
+    assert!(said.starts_with("Cannot tell where the time of the GPU goes"), "{said}");
+    let sure = answer.rows_where("findings", |r| r.text("certainty") == "sure");
+    assert_eq!(sure.len(), 0, "{sure:?}");
 }

@@ -15,17 +15,17 @@ use crate::job::TimeUse;
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span, fmt_ns};
 use hta_base::wording::names::frame_parts;
-use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_python",
-    evidence: "I while the launching thread runs code outside operators for 200 us or longer, or is in an \
-               event of 1 ms or longer that launches nothing and does not wait for the device",
+    evidence: "I while the launching thread runs code outside operators for 200 us or longer, is in an event \
+               of 1 ms or longer that launches nothing and does not wait for the device, or in an operator for \
+               1 ms without a call",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_python.json.gz",
     family: CauseFamily::Lost(LostRule {
-        // The code is named when all of it is known.
-        of_host: OfHost::Any(|host, m| host.is_code(m).then_some((StrId::EMPTY, m.code_row()))),
+        // The code is named when all of it is known; an operator that launches as well stands for itself.
+        of_host: OfHost::Any(|host, m| host.is_code(m).then(|| (m.long_operator(), m.code_row()))),
         is_cold: |key| key.is_empty() || key.contains("::"),
         key: |key| key,
         uses: Some(CODE),
@@ -51,6 +51,9 @@ fn finish(context: &Context, cause: &mut Cause) {
     if cause.key.is_empty() {
         // What the code is was not recorded.
         cause.certainty = cause.certainty.max(CauseCertainty::Likely);
+    } else if context.trust.vendor == DeviceVendor::Host && frame_parts(&cause.key).is_none() {
+        // In a range without operators another thread may compute that was not recorded.
+        cause.certainty = CauseCertainty::AtMost;
     }
 }
 
@@ -85,6 +88,22 @@ fn growth(context: &Context, cause: &Cause) -> Option<String> {
     })
 }
 
+/// Most gaps of a recording without steps that may be one first use.
+const FEW_GAPS: u64 = 4;
+
+fn named_action(w: &LostWords) -> &'static str {
+    let is_range = frame_parts(w.key).is_none();
+    let gaps: u64 = w.top.iter().map(|t| t.count).sum();
+    match w.trust.vendor {
+        DeviceVendor::Host if is_range => "see what other threads do in this range: record all of them",
+        _ if is_range && w.step_count == 1 && gaps <= FEW_GAPS => {
+            "see whether it takes as long again: what is compiled or loaded at a first use needs a recording \
+             after a warm-up; else make this code faster, or do it while the device works"
+        }
+        _ => "make this code faster, move it to another process, or do it while the device works",
+    }
+}
+
 /// Who calls a function of many calls.
 fn called_by(w: &LostWords) -> String {
     let caller = w.top.first().map_or("", |top| top.detail);
@@ -98,7 +117,7 @@ fn words(w: &LostWords) -> CauseWords {
         false => CauseWords::new(
             format!("{idles} while the host runs {}{}", shown(w.key), called_by(w)),
             idle,
-            "make this code faster, move it to another process, or do it while the device works",
+            named_action(w),
         ),
         true if w.trust.has_frames => CauseWords::new(
             format!("{idles} while the host runs Python code of many functions"),
