@@ -7,6 +7,7 @@ use crate::category::Class;
 use crate::events::Columns;
 use crate::iteration::Iteration;
 use crate::no_step::is_no_step;
+use crate::step_name::are_labels;
 use crate::step_period::StepPeriod;
 use crate::strings::StrId;
 use crate::thread::{outermost, sort_outer_first};
@@ -293,7 +294,7 @@ fn one_thread(c: &Columns, rows: Vec<u32>) -> Vec<u32> {
     by_lane.into_values().rev().max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// Steps of these ranges.
+/// Steps of these ranges. They have labels where these tell them apart.
 pub(crate) fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<i64>) -> Vec<Step> {
     rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
     let finished = c.args.column(Arg::Finished);
@@ -317,6 +318,10 @@ pub(crate) fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> 
             is_lost: false,
             is_partial: finished.get(row) == Some(0),
         });
+    }
+    let names: Vec<&str> = steps.iter().map(|s| c.strings.get(s.name)).collect();
+    if !are_labels(&names) {
+        steps.iter_mut().for_each(|step| step.label = None);
     }
     steps
 }

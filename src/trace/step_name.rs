@@ -33,6 +33,13 @@ pub(crate) fn is_counted(names: &[&str]) -> bool {
     })
 }
 
+/// Whether the numbers of names tell steps apart: they grow from step to step, by a constant number unless
+/// the names call themselves steps. A batch size does not.
+pub(crate) fn are_labels(names: &[&str]) -> bool {
+    let grow = names.windows(2).all(|w| label_of(w[0]) < label_of(w[1]));
+    grow && (says_step(names) || names.len() > 2 && is_counted(names))
+}
+
 /// Whether names call themselves steps.
 pub(crate) fn says_step(names: &[&str]) -> bool {
     !names.is_empty()
@@ -95,5 +102,12 @@ mod tests {
         assert!(is_counted(&["denoise 1", "denoise 2", "denoise 3"]) && says_step(&["denoise"; 3]));
         assert!(!says_step(&["masks"; 3]));
         assert!(!is_counted(&["masks 0 1 0"; 3]));
+        for labels in [&["ProfilerStep#3", "ProfilerStep#7"][..], &["pass 4", "pass 5", "pass 6"]] {
+            assert!(are_labels(labels), "{labels:?}");
+        }
+        for constant in ["DECODE bs=32", "train_step_mbs4", "epoch 1"] {
+            assert!(!are_labels(&[constant; 3]));
+        }
+        assert!(!are_labels(&["DECODE bs=16", "DECODE bs=32"]) && !are_labels(&["step 2", "step 1"]));
     }
 }
