@@ -10,11 +10,18 @@
 use crate::activity::Activity;
 use crate::events::Columns;
 use crate::strings::StrId;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
+use std::collections::BTreeMap;
 
 /// Calls that return when all work of the device has ended.
 const WAITS: [&str; 2] = ["cudaDeviceSynchronize", "hipDeviceSynchronize"];
+
+/// Calls that return when all work of a stream has ended.
+const STREAM_WAITS: [&str; 2] = ["cudaStreamSynchronize", "hipStreamSynchronize"];
+
+/// A call that waits returns this much after the work has ended, at most, ns.
+const RETURN: u64 = 200_000;
 
 /// Work may end this much after such a call, ns: clocks are not exact.
 const LATE: Ns = 20_000;
@@ -39,7 +46,7 @@ pub struct ClockBehind {
 }
 
 /// Whether amounts (ascending) by which two clocks differ are enough, and nearly the same.
-pub(super) fn are_steady(amounts: &[Ns]) -> bool {
+pub fn are_steady(amounts: &[Ns]) -> bool {
     let quartile = |k: usize| amounts.get((amounts.len().saturating_sub(1)) * k / 4).copied().unwrap_or(0);
     let spread = quartile(3) - quartile(1);
     amounts.len() >= FEWEST
@@ -50,32 +57,72 @@ pub(super) fn are_steady(amounts: &[Ns]) -> bool {
 /// The clock of the only device. `all` is in order of start.
 pub fn find(all: &[Activity], c: &Columns) -> Option<ClockBehind> {
     let device = all.first()?.device();
-    let names: HashSet<StrId> =
-        c.strings.iter().filter(|(_, text)| WAITS.contains(text)).map(|(id, _)| id).collect();
-    if names.is_empty() || all.iter().any(|a| a.device() != device) {
+    let calls = waits(c, &WAITS);
+    if calls.is_empty() || all.iter().any(|a| a.device() != device) {
         return None;
     }
-    let rows = (0..c.len()).filter(|row| names.contains(&c.name(*row)));
-    let mut waits: Vec<Span> = rows.map(|row| c.span(row)).collect();
-    waits.sort_unstable_by_key(|w| (w.start, w.end));
-    let mut launched: Vec<(Ns, Ns)> =
-        all.iter().filter_map(|a| Some((c.span(a.launch()? as usize).end, a.span.end))).collect();
-    launched.sort_unstable();
-    let mut next = 0;
-    // By how much the work before a call ends after it.
-    let mut amounts: Vec<Ns> = Vec::new();
-    for wait in waits {
-        let before = next + launched.get(next..)?.partition_point(|(call_end, _)| *call_end <= wait.start);
-        let last = launched.get(next..before).and_then(|work| work.iter().map(|(_, end)| *end).max());
-        amounts.extend(last.map(|end| end.saturating_sub(wait.end)));
-        next = before;
-    }
+    let mut amounts = late_ends(all.iter(), c, calls);
     let all = amounts.len();
     amounts.retain(|amount| *amount > LATE);
     amounts.sort_unstable();
     let is_behind = amounts.len() * 100 > all * LATE_PCT && are_steady(&amounts);
     let behind = amounts.last().copied().filter(|_| is_behind)?;
     Some(ClockBehind { behind, late: amounts.len() as u64, waits: all as u64 })
+}
+
+/// Whether an offset of the clock of a device explains both starts and ends: work starts `least` after its
+/// call at least, and what calls waited for ends as much after they have returned.
+pub(super) fn is_bracketed(of_device: &[&Activity], c: &Columns, least: Ns) -> bool {
+    let calls = waits(c, &[WAITS, STREAM_WAITS].concat());
+    let late = late_ends(of_device.iter().copied(), c, calls);
+    let near = late.iter().filter(|by| by.abs_diff(least) <= RETURN).count();
+    // No work ends after the call that waited for it.
+    let is_possible = late.iter().all(|by| *by <= least.saturating_add(LATE));
+    is_possible && near >= FEWEST && near * 100 > late.len() * LATE_PCT
+}
+
+/// A call that waits: its span, its thread, and whether for one stream only.
+type Wait = (Span, Option<u32>, bool);
+
+/// The calls of these names, in order of start.
+fn waits(c: &Columns, names: &[&str]) -> Vec<Wait> {
+    let known = c.strings.iter().filter(|(_, text)| names.contains(text));
+    let ids: HashMap<StrId, bool> = known.map(|(id, text)| (id, STREAM_WAITS.contains(&text))).collect();
+    if ids.is_empty() {
+        return Vec::new();
+    }
+    let of_row = |row: usize| Some((c.span(row), c.lane.get(row).copied(), *ids.get(&c.name(row))?));
+    let mut waits: Vec<Wait> = (0..c.len()).filter_map(of_row).collect();
+    waits.sort_unstable_by_key(|(span, ..)| (span.start, span.end));
+    waits
+}
+
+/// By how much the last work that was launched before each call that waited for it ends after the call. Of a
+/// call that waits for a stream this is the stream on which its thread launched last.
+fn late_ends<'a>(all: impl Iterator<Item = &'a Activity>, c: &Columns, waits: Vec<Wait>) -> Vec<Ns> {
+    let launched = |a: &Activity| {
+        let row = a.launch()? as usize;
+        Some((c.span(row).end, a.span.end, c.lane.get(row).copied(), a.stream()))
+    };
+    let mut launched: Vec<_> = all.filter_map(launched).collect();
+    launched.sort_unstable();
+    let (mut next, mut amounts) = (0, Vec::new());
+    // By stream the latest end of what no call has waited for yet, and by thread the stream of its last launch.
+    let (mut ends, mut streams) = (BTreeMap::new(), BTreeMap::new());
+    for (wait, thread, is_of_stream) in waits {
+        while let Some((_, end, thread, stream)) = launched.get(next).filter(|l| l.0 <= wait.start) {
+            let latest = ends.entry(*stream).or_insert(*end);
+            *latest = (*end).max(*latest);
+            streams.insert(*thread, *stream);
+            next += 1;
+        }
+        let waited = streams.get(&thread).copied();
+        let is_waited = |stream: &Option<i64>| !is_of_stream || Some(*stream) == waited;
+        let last = ends.iter().filter(|(stream, _)| is_waited(stream)).map(|(_, end)| *end).max();
+        amounts.extend(last.map(|end: Ns| end.saturating_sub(wait.end)));
+        ends.retain(|stream, _| !is_waited(stream));
+    }
+    amounts
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@
 //! An idle device starts at once what is launched. Where it starts late, or before the call, by nearly the
 //! same time each time, its clock is off. Work that waits for unrecorded work is late too, but no work of a
 //! device that is idle in between; so only activities behind idle time are evidence, and the least delay of
-//! all is the offset.
+//! all is the offset. Where a device is hardly idle, calls that wait for it are: the work ends after they have
+//! returned, by nearly as much as it starts late.
 
 use crate::activity::Activity;
 use crate::args::Arg;
 use crate::category::Class;
-use crate::clock_behind::are_steady;
+use crate::clock_behind::{are_steady, is_bracketed};
 use crate::events::Columns;
 use hta_base::health::{Counter, Health};
 use hta_base::units::{Ns, Span, fmt_ns};
@@ -116,8 +117,10 @@ fn offset(of_device: &[&Activity], c: &Columns) -> Option<Ns> {
     let sign = if least < 0 { -1 } else { 1 };
     amounts.iter_mut().for_each(|amount| *amount *= sign);
     amounts.sort_unstable();
-    let is_one = amounts.first().is_some_and(|a| *a >= LEAST) && are_steady(&amounts);
-    (is_one && least.saturating_abs() >= LEAST).then(|| least.saturating_sub(LAUNCH))
+    let is_one = || amounts.first().is_some_and(|a| *a >= LEAST) && are_steady(&amounts);
+    let is_large = least != Ns::MAX && least.saturating_abs() >= LEAST;
+    // A device that always has work is idle only where a call waited for it.
+    (is_large && (is_one() || is_bracketed(of_device, c, least))).then(|| least.saturating_sub(LAUNCH))
 }
 
 #[cfg(test)]

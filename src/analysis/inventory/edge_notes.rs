@@ -58,15 +58,16 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
 pub fn moved_clocks(inventory: &[Partial]) -> Option<String> {
     let of = |p: &Partial| p.rows::<Recordings>().next().map(|r| (r.rank, r.clock_moved_ns));
     let moved: Vec<(u32, Ns)> = inventory.iter().filter_map(of).filter(|(_, by)| *by != 0).collect();
-    let by = in_words(moved.iter().map(|(_, by)| *by).max_by_key(|by| by.abs())?);
+    let most = moved.iter().map(|(_, by)| *by).max_by_key(|by| by.abs())?;
+    let by = format!("{}{}", in_words(most), if most > 0 { " of" } else { "" });
     let ranks: Vec<u32> = moved.iter().map(|(rank, _)| *rank).collect();
     Some(match &ranks[..] {
         [_] if inventory.len() == 1 => format!(
-            "The clock of the GPU is {by} of the host's, by the same time at every launch: its times were \
+            "The clock of the GPU is {by} the host's, by the same time at every launch: its times were \
              moved by that."
         ),
         _ => format!(
-            "The clocks of the GPUs of {} are up to {by} of their hosts', by the same time at every launch: \
+            "The clocks of the GPUs of {} are up to {by} their hosts', by the same time at every launch: \
              their times were moved by that.",
             ranks_named(&ranks)
         ),
