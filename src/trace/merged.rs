@@ -7,10 +7,11 @@
 //! ```
 
 use crate::activity::Activity;
+use crate::args::Arg;
 use crate::category::Class;
 use crate::rank_trace::RankTrace;
 use hta_base::health::Counter;
-use hta_base::wording::counts::counted;
+use hta_base::wording::counts::{counted, plural};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of coordinates in labels of merged files.
@@ -62,9 +63,15 @@ pub fn merged(trace: &RankTrace) -> Option<String> {
     let processes = devices_by_process(trace);
     let devices: usize = processes.values().map(BTreeSet::len).sum();
     let distinct: BTreeSet<_> = processes.values().flatten().collect();
-    (processes.len() > 1 && devices == distinct.len()).then(|| {
-        format!("a merged file of {} processes that launch on devices of their own", processes.len())
-    })
+    match processes.len() {
+        0 | 1 => None,
+        n if devices == distinct.len() => {
+            Some(format!("a merged file of {n} processes that launch on devices of their own"))
+        }
+        // Each event is whole, but those of one process belong to launches of the other.
+        _ if distinct.len() > 1 => in_turns(trace, 0),
+        _ => None,
+    }
 }
 
 /// The reason for which a file of two writers is refused ends with this.
@@ -82,39 +89,59 @@ const DAMAGED: [Counter; 5] = [
 /// Fewest changes from one process to another.
 const CHANGES: u64 = 3;
 
+/// Fewest kernels between two changes from one device to another.
+const BLOCK: u64 = 8;
+
 /// What two writers left in a file: damaged events or shared correlation ids, and blocks of events of two
-/// processes in turn.
+/// processes in turn, or of two devices, where processes have one id and a device each.
 pub fn torn(trace: &RankTrace) -> Option<String> {
-    let c = &trace.columns;
     let damaged: u64 = DAMAGED.iter().map(|counter| trace.health.count(*counter)).sum();
     let damaged = damaged + on_device_of_another(trace);
     if damaged == 0 && trace.health.count(Counter::AmbiguousCorrelation) == 0 {
         return None;
     }
-    let mut rows: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut last, mut changes) = (None, 0);
-    let is_host = |class: &Class| matches!(class, Class::HostOp | Class::Runtime);
-    for (row, _) in trace.classes.iter().enumerate().filter(|(_, class)| is_host(class)) {
-        let Some(pid) = c.lane.get(row).and_then(|l| c.lanes.get(*l as usize)).map(|l| l.pid) else {
-            continue;
-        };
-        if last != Some(pid) {
-            changes += u64::from(last.is_some());
-            last = Some(pid);
-        }
-        *rows.entry(trace.text(pid)).or_default() += 1;
-    }
-    let all: u64 = rows.values().sum();
-    rows.retain(|_, count| *count * 100 >= all * LEAST_PCT);
-    if rows.len() < 2 || changes < CHANGES {
+    in_turns(trace, damaged)
+}
+
+/// Blocks of events of two writers in turn, with so many damaged events between.
+fn in_turns(trace: &RankTrace, damaged: u64) -> Option<String> {
+    let c = &trace.columns;
+    let of_class = |is: fn(&Class) -> bool| {
+        trace.classes.iter().enumerate().filter(move |(_, class)| is(class)).map(|(row, _)| row)
+    };
+    let host = of_class(|class| matches!(class, Class::HostOp | Class::Runtime));
+    let pid = |row: usize| Some(trace.text(c.lanes.get(*c.lane.get(row)? as usize)?.pid));
+    let (pids, changes) = turns(host.filter_map(pid));
+    let kernels = of_class(|class| *class == Class::Kernel);
+    let (what, names, changes) = if pids.len() > 1 && changes >= CHANGES {
+        ("processes", pids.into_keys().map(str::to_string).collect::<Vec<String>>(), changes)
+    } else if pids.len() == 1 && trace.meta.world_size > Some(1) {
+        let (devices, changes) = turns(kernels.filter_map(|row| c.args.int(Arg::Device, row as u32)));
+        let is_block = devices.values().sum::<u64>() >= BLOCK * (changes + 1);
+        let is_torn = devices.len() > 1 && is_block && damaged * 2 >= changes;
+        ("devices", is_torn.then(|| devices.into_keys().map(|d| d.to_string()).collect())?, changes)
+    } else {
         return None;
-    }
-    let pids: Vec<&str> = rows.into_keys().collect();
+    };
     let damaged = match damaged {
         0 => String::new(),
         n => format!(" with {} between", counted(n, "damaged event")),
     };
-    Some(format!("events of processes {} in {changes} turns{damaged}: {TWO_WRITERS}", pids.join(", ")))
+    let turns = plural(changes as usize, "turn");
+    Some(format!("events of {what} {} in {turns}{damaged}: {TWO_WRITERS}", names.join(", ")))
+}
+
+/// How many rows each has, without those that have next to none, and how often one follows another.
+fn turns<T: Ord + Copy>(of_rows: impl Iterator<Item = T>) -> (BTreeMap<T, u64>, u64) {
+    let mut rows: BTreeMap<T, u64> = BTreeMap::new();
+    let (mut last, mut changes) = (None, 0);
+    for of in of_rows {
+        changes += u64::from(last.replace(of).is_some_and(|last| last != of));
+        *rows.entry(of).or_default() += 1;
+    }
+    let all: u64 = rows.values().sum();
+    rows.retain(|_, count| *count * 100 >= all * LEAST_PCT);
+    (rows, changes)
 }
 
 /// Kernels of a device in the lane of another, where lanes are those of devices: events with the head of one
