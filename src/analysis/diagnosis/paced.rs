@@ -117,7 +117,7 @@ fn is_in_work(account: &JobAccount) -> bool {
 fn owns_half(account: &JobAccount, is_one: impl Fn(CauseKind, &str) -> bool) -> bool {
     let idle = account.cells().flat_map(|(_, _, cell)| &cell.lost).filter(|l| l.part == TimePart::Idle);
     let owned: Ns = idle.filter(|l| is_one(l.kind, &l.key)).map(|l| l.time).sum();
-    owned * 2 >= account.sum(TimePart::Idle)
+    owned > 0 && owned * 2 >= account.sum(TimePart::Idle)
 }
 
 /// How far each step begins from its turn, without a constant drift; a missed turn counts as none. ns.

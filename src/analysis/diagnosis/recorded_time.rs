@@ -43,6 +43,9 @@ table! {
 const BETWEEN_PCT: f64 = 2.0;
 const OUTSIDE_PCT: f64 = 10.0;
 
+/// Idle time of set-up that no call names.
+const SET_UP: &str = "during set-up";
+
 const STRETCHES: [&str; 4] = ["before", "steps", "between", "after"];
 
 /// The spans of each stretch of a device.
@@ -129,14 +132,17 @@ pub(super) fn outside(partials: &[Partial], options: &Options, trust: &Recording
     for r in rows::<RecordedTime>(partials) {
         *times.time.entry(r.stretch).or_default() += r.time_ns;
         if r.part == "idle" {
-            *times.idle.entry(r.stretch).or_default().entry(r.key).or_default() += r.time_ns;
+            let is_set_up = r.key.is_empty() && r.cause == Some(CauseKind::SetUp.name());
+            let key = if is_set_up { SET_UP } else { r.key };
+            *times.idle.entry(r.stretch).or_default().entry(key).or_default() += r.time_ns;
         }
     }
     let of = |stretch: &str| times.time.get(stretch).copied().unwrap_or(0);
     let about = |stretch: &str| {
         let most = times.idle.get(stretch)?.iter().max_by_key(|(key, ns)| (**ns, Reverse(**key)));
         let (key, _) = most.filter(|(key, ns)| !key.is_empty() && **ns * 2 > of(stretch))?;
-        Some(format!(", most of it idle in `{key}`"))
+        let what = if *key == SET_UP { SET_UP.to_string() } else { format!("in `{key}`") };
+        Some(format!(", most of it idle {what}"))
     };
     let mut out = OutsideSteps::default();
     let share = percent(of("between"), of("steps") + of("between"));
@@ -172,7 +178,7 @@ pub(super) fn outside(partials: &[Partial], options: &Options, trust: &Recording
     });
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
-        out.notes.push(format!("of the recorded time, {}: counted in no share", told.join(" and ")));
+        out.notes.push(format!("of the recorded time, {}: counted in no share", told.join(", and ")));
     }
     out
 }
