@@ -70,11 +70,12 @@ impl Context<'_> {
         if ranks.len() < self.job.parts.len() { ranks } else { &[] }
     }
 
-    /// What a cause gains beyond the mean of a step and rank that its evidence shows: the rank that owns most,
-    /// and the waiting of others behind it.
+    /// What a cause gains beyond the mean of a step and rank that its evidence shows: the rank that idles
+    /// most for it, and the waiting of others behind it.
     pub(crate) fn gained_besides(&self, gain: Ns, owned: &OwnedTime, shown: Ns) -> String {
         let each = |ns: Ns| ns / self.account.steps.len().max(1) as Ns;
-        let (gain, most) = (each(gain), each(gain::most(owned, |part| part != TimePart::Waiting)));
+        let (gain, most) =
+            (each(gain), each(gain::most(owned, |part| matches!(part, TimePart::Idle | TimePart::Copies))));
         let is_more = |more: Ns, than: Ns| more > than && fmt_ns(more) != fmt_ns(than);
         if !is_more(gain, shown) {
             return String::new();

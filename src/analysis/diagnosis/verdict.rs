@@ -304,7 +304,8 @@ fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> 
         let special = found.paced.map(paced::words).or_else(|| only_copies::alone(&found.account));
         let open = || open_books::largest(found).map(|open| open.sentence);
         let first = special.or_else(|| between.map(str::to_string)).or_else(open);
-        let first = first.unwrap_or_else(|| "No single fix saves 2 % of the time".to_string());
+        let of = if in_no_share(found).is_some() { "the time that is in a share" } else { "the time" };
+        let first = first.unwrap_or_else(|| format!("No single fix saves 2 % of {of}"));
         return [format!("{first}."), format!("{}.", busy(found))];
     };
     let saves = match (first.saved.as_str(), first.certainty) {

@@ -141,10 +141,11 @@ fn a_stage_that_is_long_in_one_pipeline_is_a_slow_rank() {
     let answer = Recording::full().answer(&simulate(&Job::new(2 * STAGES, 3, &program).groups(groups)));
     let found = answer.rows_where("findings", |r| r.text("kind") == "pipeline_bubble");
     assert!(found[0].text("sentence").contains("stage 2 slow on rank 6"), "{found:?}");
-    assert!(found[0].text("action").contains("rank 6: 1.30 x the time of this stage elsewhere"), "{found:?}");
-    // Each of 6 micro-batches takes 900 us longer there, and the step waits for it.
-    let gain = found[0].int("recoverable_ns") / 3;
-    assert!((gain - 6 * us(900)).abs() < us(100), "{gain}");
+    // The rank is told as late, and what it costs is not told again as what the pipeline saves.
+    let first = &answer.rows("findings")[0];
+    assert_eq!((first.text("kind"), first.text("ranks")), ("straggler", "6"), "{first:?}");
+    assert_eq!(found[0].text("basis"), "bound", "{found:?}");
+    assert!(!found[0].text("action").contains("check the device"), "{found:?}");
 }
 
 /// What a rank that is not recorded did is not known, so that nobody is blamed.
