@@ -1,12 +1,14 @@
 //! Members of a collective in which each waits for all others end apart, by more than 1 ms and a tenth of the
 //! longest call. One of the times is wrong, so that the collective counts neither as transfer nor for
-//! bandwidth. If that is so of more than 5 % of the collectives, what is said of transfers is a bound.
+//! bandwidth. If that is so of more than 5 % of the collectives, what is said of transfers is a bound; and what
+//! is said of late ranks, too, if they end apart by nearly the same time: a clock jumped while recording.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
-use hta_base::units::fmt_ns;
+use hta_base::units::{Ns, fmt_ns};
 use hta_base::wording::counts::plural;
+use hta_trace::clock_behind::are_steady;
 
 /// Share of collectives, percent.
 const MOST_PCT: usize = 5;
@@ -19,14 +21,21 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         return Vec::new();
     }
     let count = plural(job.strays.len(), "collective");
-    vec![Limit {
+    let mut by: Vec<Ns> = job.strays.iter().map(|s| s.apart.abs()).collect();
+    by.sort_unstable();
+    let is_jump = are_steady(&by);
+    let jump = if is_jump { ", mostly by the same time, as after a jump of a clock" } else { "" };
+    let limit = Limit {
         rank: None,
         capability: Capability::Transfer,
         grade: Grade::AtMost,
         rule: "ends_apart",
         measured: format!("{count}, {}", fmt_ns(farthest.apart.abs())),
         limit: format!("{MOST_PCT} % of the collectives"),
-        sentence: format!("members of {count} end apart: {}", job.stray_in_words(farthest)),
+        sentence: format!("members of {count} end apart{jump}: {}", job.stray_in_words(farthest)),
         next: "check the clock of this rank and the version of its profiler".to_string(),
-    }]
+    };
+    let jumped =
+        if is_jump { &[Capability::Transfer, Capability::Ranks][..] } else { &[Capability::Transfer] };
+    limit.of_all(jumped)
 }
