@@ -142,6 +142,13 @@ fn what_is_freed_and_waits_for_a_stream_is_told_with_the_request_that_fails() {
     let words =
         "train.py:6: 4.19 MB (25.0 %) of train.py:3 are freed and wait for a stream (record_stream); ";
     assert!(told.contains(words), "{told}");
+    let mut two = all.clone();
+    two.splice(7..7, [alloc(18, 1, 7), free("free_requested", 18, 1)]);
+    let told = first(two);
+    assert!(
+        told.contains("5.24 MB (") && told.contains("most of it (4.19 MB) of train.py:3, are freed"),
+        "{told}"
+    );
     let mut without = all;
     without.remove(3);
     assert!(!first(without).contains("wait for a stream"));

@@ -160,7 +160,11 @@ fn waiting(
     let pct =
         percent(bytes, level).filter(|pct| bytes > 0 && (*pct > WAITING_PCT || bytes >= failed.bytes))?;
     let largest = parts(rows.device, rows.sites, waiting, ContentKey::Line).into_iter().next()?;
-    let of = if largest.bytes * 2 > bytes { format!(" of {}", largest.key) } else { String::new() };
+    let of = match largest.bytes {
+        all if all == bytes => format!(" of {}", largest.key),
+        most if most * 2 > bytes => format!(", most of it ({}) of {},", size(most), largest.key),
+        _ => String::new(),
+    };
     Some(format!(
         "{} ({}){of} are freed and wait for a stream (record_stream); ",
         size(bytes),
