@@ -170,6 +170,40 @@ mod tests {
         assert_eq!(removed(392_000, 0), (397_000, vec![]), "a bound of what is told");
     }
 
+    /// The offsets removed from a device that is busy from call to call: each step launches a kernel of 982 us,
+    /// whose times are moved by `by`, and a call waits for it, which returns `late` after the end.
+    fn removed_by_waits(by: Ns, late: Ns) -> Vec<DeviceOffset> {
+        let mut c = ColumnsBuilder::default();
+        let names = ["cudaLaunchKernel", "gemm", "cudaStreamSynchronize"].map(|n| c.strings.intern(n));
+        let (mut all, mut classes) = (Vec::new(), Vec::new());
+        for step in 0..5 {
+            let call = S + step * MS;
+            let rows = [(call, 4_000), (call + 5_000 + by, 982_000), (call + 20_000, 967_000 + late)];
+            for ((ts, dur), name) in rows.into_iter().zip(names) {
+                c.ts.push(ts);
+                c.dur.push(dur);
+                c.name.push(name);
+            }
+            let row = classes.len() as u32 + 1;
+            classes.extend([Class::Runtime, Class::Kernel, Class::Runtime]);
+            c.args.column_mut(Arg::Device).push(row, 0);
+            let span = Span::new(rows[1].0, rows[1].0 + 982_000);
+            let mut a = Activity::new(row, span, names[1], Class::Kernel).on(0, 7);
+            a.set_launch(Some(row - 1));
+            all.push(a);
+        }
+        remove(&mut all, &mut c.finish(), &classes, &mut Health::default())
+    }
+
+    #[test]
+    fn calls_that_wait_show_the_offset_of_a_device_that_is_hardly_idle() {
+        for by in [2 * MS, 5 * S, -40 * MS] {
+            assert_eq!(removed_by_waits(by, 5_000), [(Some(0), by)]);
+        }
+        assert_eq!(removed_by_waits(0, 5_000), []);
+        assert_eq!(removed_by_waits(2 * MS, 2 * MS + 5_000), [], "a queue");
+    }
+
     #[test]
     fn delays_that_grow_are_no_offset() {
         assert_eq!(removed(40 * MS, 30 * MS).1, []);

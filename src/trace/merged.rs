@@ -183,6 +183,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn turns_are_changes_from_one_to_another_of_those_that_have_rows() {
+        let (rows, changes) = turns([0, 0, 1, 1, 0].into_iter());
+        assert_eq!((rows, changes), (BTreeMap::from([(0, 3), (1, 2)]), 2));
+        let one = [7].into_iter().chain(std::iter::repeat_n(8, 200));
+        assert_eq!(turns(one), (BTreeMap::from([(8, 200)]), 1));
+    }
+
+    #[test]
     fn labels_are_told_from_other_process_ids() {
         assert_eq!(label_of(b"[TP01] 47"), Some(&b"[TP01] "[..]));
         assert_eq!(label_of(b"[DP00-TP12] Spans"), Some(&b"[DP00-TP12] "[..]));
