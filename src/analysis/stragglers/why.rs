@@ -6,7 +6,7 @@ use crate::job::cause::{
 use crate::job::delay::{Chain, StepKey};
 use crate::job::replay::{Replay, ReplayedJob};
 use crate::job::window::{LocalWindow, Windows};
-use crate::job::{Job, Member};
+use crate::job::{Instance, Job, Member};
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
 use hta_base::units::{Ns, Span};
@@ -49,7 +49,8 @@ pub(crate) fn explain(job: &Job, judged: &Judgement, chains: &JobChains) -> Vec<
 /// Replaces the differences of stragglers whose kernels are slower or others, and of those that no chain
 /// shows, by those of all their work: one call has too few kernels to tell a slow device from a slow kernel.
 /// Where it seems to run other kernels, whole steps are compared: the time before a call holds more kernels
-/// on a rank that never waits than on one that did so just before it.
+/// on a rank that never waits than on one that did so just before it. Where calls were lost, only the work
+/// between the same two calls is.
 pub(crate) fn of_all_work(
     job: &Job,
     judged: &Judgement,
@@ -80,19 +81,26 @@ pub(crate) fn of_all_work(
         let slot = windows.get_mut(replay.part(i) as usize).and_then(|w| w.get_mut(replay.call(i) as usize));
         slot.into_iter().for_each(|w| *w = Some(replay.window(job, i)));
     }
-    let peers = replay.peers();
+    let (peers, are_lost) = (replay.peers(), has_lost_calls(job));
     for s in short {
         // By part and step: pairs of a segment and its typical peer.
-        let are_others = main_cause(&s, why) == Some(DelayCause::OtherKernels);
         let mut pairs: BTreeMap<(u32, Option<StepKey>), WindowPairs> = BTreeMap::new();
         for i in (0..replay.len()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
-            let mut alike = peers.get(&replay.peer_key(i)).cloned().unwrap_or_default();
+            // Behind a lost call, the calls of a step have other places in it.
+            let mut alike = match job.instance_of(replay.member(i)).filter(|_| are_lost) {
+                Some(instance) => replay.members(instance).iter().map(|k| *k as usize).collect(),
+                None => peers.get(&replay.peer_key(i)).cloned().unwrap_or_default(),
+            };
             alike.retain(|k| replay.part(*k) != replay.part(i));
             alike.sort_by_key(|k| (replay.local(*k), replay.part(*k)));
             let Some(typical) = alike.get(alike.len() / 2).copied() else { continue };
+            if are_lost && before(job, replay, i) != before(job, replay, typical) {
+                continue;
+            }
             let side = |k: usize| (replay.member(k), replay.window(job, k));
             pairs.entry((replay.part(i), replay.step(i))).or_default().push([side(i), side(typical)]);
         }
+        let are_others = !are_lost && main_cause(&s, why) == Some(DelayCause::OtherKernels);
         if are_others {
             let steps = pairs
                 .into_iter()
@@ -118,6 +126,29 @@ pub(crate) fn of_all_work(
             });
         }
     }
+}
+
+/// Whether a rank lacks a call of its group between two that it has.
+fn has_lost_calls(job: &Job) -> bool {
+    let mut count: BTreeMap<u32, usize> = BTreeMap::new();
+    // By group and part: place of the first and last instance among those of the group, and their number.
+    let mut found: BTreeMap<(u32, u32), (usize, usize, usize)> = BTreeMap::new();
+    let is_of_most = |i: &&Instance| i.kind.is_synchronous() && i.len() * 2 >= i.expected as usize;
+    for i in job.instances().iter().filter(is_of_most) {
+        let at = count.entry(i.group).or_default();
+        for m in job.members(i) {
+            let (_, last, n) = found.entry((i.group, m.part)).or_insert((*at, *at, 0));
+            (*last, *n) = (*at, *n + 1);
+        }
+        *at += 1;
+    }
+    found.values().any(|(first, last, n)| last - first + 1 > *n)
+}
+
+/// The instance of the call of a rank before that of a node.
+fn before(job: &Job, replay: &Replay, node: usize) -> Option<u32> {
+    let earlier = node.checked_sub(1).filter(|k| replay.part(*k) == replay.part(node));
+    earlier.and_then(|k| job.instance_of(replay.member(k)))
 }
 
 /// The windows of a rank and of the typical one of its last call, each from the start of its step.

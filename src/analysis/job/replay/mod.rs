@@ -242,7 +242,8 @@ impl Replay {
         }
     }
 
-    fn members(&self, instance: u32) -> &[u32] {
+    /// Nodes of the members of an instance.
+    pub(crate) fn members(&self, instance: u32) -> &[u32] {
         let (a, b) = self.of_instance.get(instance as usize).copied().unwrap_or_default();
         self.nodes_of.get(a as usize..b as usize).unwrap_or(&[])
     }
