@@ -19,7 +19,7 @@ use crate::diagnosis::named_code::name_code;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::role_gaps;
 use crate::diagnosis::serving;
-use crate::diagnosis::set_up::by_set_up;
+use crate::diagnosis::set_up::{by_set_up, end_of_set_up};
 use crate::facts::gaps::{Classifier, Gap, GapCause};
 use crate::facts::lines::{CodePlace, CodePlaces};
 use hashbrown::HashMap;
@@ -85,9 +85,11 @@ pub(crate) fn push(
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
     idle = role_gaps::by_role(trace, idle);
-    idle = by_set_up(trace, work, idle);
+    let end = end_of_set_up(trace, work);
+    idle = by_set_up(end, idle);
     let around = name_code(trace, &mut idle);
     let (copies, pageable) = copy_pieces(trace, work, ways, &host.waits);
+    let copies = by_set_up(end, copies);
     copy_times::push(carried, trace, (work, link), ways, (&pageable, windows));
     for w in windows {
         for (part, pieces) in [("i", &idle), ("m", &copies)] {

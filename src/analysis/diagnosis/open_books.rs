@@ -1,6 +1,7 @@
 //! Whether the account is closed: "no fix saves much" is true only if next to all time is compute or has an
 //! owner that is told. Else the first sentence is what is missing.
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::collected::key_of;
@@ -25,7 +26,8 @@ pub(super) struct OpenItem {
 /// known. `None` if the books are closed.
 pub(super) fn largest(found: &Diagnosis) -> Option<OpenItem> {
     let large = unowned(found).into_iter().filter(|(_, share)| *share >= LISTED_PCT);
-    let all = large.filter_map(|(part, share)| item(found, part, share)).chain(withheld(found));
+    let missing = large.filter_map(|(part, share)| item(found, part, share)).chain(withheld(found));
+    let all = missing.chain(set_up(found));
     all.max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
@@ -84,6 +86,13 @@ fn item(found: &Diagnosis, part: TimePart, share: f64) -> Option<OpenItem> {
         TimePart::Compute => return None,
     };
     Some(OpenItem { sentence, share })
+}
+
+/// The set-up, which no fix of a step saves.
+fn set_up(found: &Diagnosis) -> Option<OpenItem> {
+    let cause = found.causes.iter().find(|c| c.kind == CauseKind::SetUp && !c.is_withheld())?;
+    let share = percent(cause.owned_sum(), found.account.all()).filter(|p| *p >= LISTED_PCT)?;
+    Some(OpenItem { sentence: format!("{}: {} of the time", cause.words.what, fmt_pct(Some(share))), share })
 }
 
 /// What the host runs in most of the idle time that nobody owns.

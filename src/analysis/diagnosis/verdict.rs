@@ -75,7 +75,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     if found.trust.is_serving && !causes.is_empty() && account.all() > 0 && why_left_out.is_none() {
         notes.insert(0, busy(found));
     }
-    notes.extend(saves_nothing(found));
+    notes.extend(saves_nothing(found, &lines[0]));
     notes.extend(unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
@@ -118,13 +118,14 @@ fn with_unproven<'a>(
     }
 }
 
-/// Causes that own much time, of which no fix surely saves any.
-fn saves_nothing(found: &Diagnosis) -> Option<String> {
+/// Causes that own much time, of which no fix surely saves any, beside one that the first sentence tells.
+fn saves_nothing(found: &Diagnosis, first: &str) -> Option<String> {
     let account = &found.account;
     let is_one = |c: &&Cause| {
         !c.is_withheld()
             && c.kind.memory().is_none()
             && !is_listed(c, account)
+            && !first.starts_with(&c.words.what)
             && percent(c.owned_sum(), account.all()).is_some_and(|p| p >= LISTED_PCT)
     };
     let saves = |c: &Cause| c.gain > 0 && c.certainty() != CauseCertainty::AtMost;
