@@ -1,5 +1,6 @@
 //! Kernels that are longer only beside copies or collectives: they share the memory and its links, or the
-//! multiprocessors. Evidence of causes that say that kernels or steps are long, and no cause itself.
+//! multiprocessors. Evidence of causes that say that kernels or steps are long, and a cause itself where there
+//! is none.
 //!
 //! ```text
 //!   kernels   [a ][a ][a    ][a    ][a ]     a takes 1.8 times as long beside a copy, and 1.0 elsewhere
@@ -8,17 +9,22 @@
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::JobStep;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::compute::{ComputeKernel, times_in};
+use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::kernel_facts::SMALL;
 use crate::diagnosis::lost_words::shown;
+use crate::efficiency::account::PartDevice;
 use crate::job::delay::StepKey;
 use hashbrown::HashMap;
 use hta_base::order_statistics::median;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span, fmt_ns};
+use hta_base::wording::counts::capital;
 use hta_trace::args::Arg;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
@@ -96,12 +102,14 @@ pub(crate) fn push(
         return;
     }
     let covered = |span: Span| [copies.len_in(span), collectives.len_in(span)];
-    type Shape = (StrId, Option<StrId>, Option<StrId>);
+    // What an operator reads tells products of one name and grid apart that are of other sizes.
+    type Shape = (StrId, Option<StrId>, Option<StrId>, Option<StrId>);
     let mut launches: [HashMap<Shape, LaunchesBeside>; 2] = Default::default();
     for (i, k) in kernels.iter().enumerate().filter(|(_, k)| k.len >= SMALL) {
         let a = &trace.activities[k.activity as usize];
         let arg = |arg| trace.columns.args.text(arg, a.row);
-        let shape = (a.name, arg(Arg::Grid), arg(Arg::Block));
+        let inputs = a.op().and_then(|op| trace.columns.args.text(Arg::InputDims, op));
+        let shape = (a.name, arg(Arg::Grid), arg(Arg::Block), inputs);
         let covered = covered(a.span);
         for (of, own) in launches.iter_mut().zip(covered) {
             if covered == [0, 0] {
@@ -186,9 +194,11 @@ impl<'a> Contention<'a> {
     }
 }
 
-/// Says of causes about long kernels and long steps that most of it lies beside copies or collectives.
-pub(crate) fn add(partials: &[Partial], causes: &mut [Cause]) {
+/// Says of causes about long kernels and long steps that most of it lies beside copies or collectives; where
+/// there are none, this is a cause.
+pub(crate) fn add(context: &Context, partials: &[Partial], causes: &mut Vec<Cause>) {
     let all: Vec<KernelBesideRow> = rows::<KernelsBeside>(partials).collect();
+    let mut is_told = false;
     let has_steps = all.iter().any(|r| r.step.is_some());
     let is_about_kernels = |c: &&mut Cause| {
         let is_slow = matches!(c.key.as_str(), "slow_kernel" | "slow_device");
@@ -213,8 +223,41 @@ pub(crate) fn add(partials: &[Partial], causes: &mut [Cause]) {
         {
             let excess = of_rank(&most);
             tell(cause, beside, (&most, excess));
+            is_told = true;
         }
     }
+    causes.extend(alone(context, &all).filter(|_| !is_told));
+}
+
+/// The cause of kernels that are long beside other work.
+fn alone(context: &Context, all: &[KernelBesideRow]) -> Option<Cause> {
+    let mut sums: BTreeMap<(&str, Option<StepKey>, u32, Option<i64>), Ns> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Contention> = BTreeMap::new();
+    for r in all {
+        let step = r.step.map(|index| StepKey::new(index, r.step_label));
+        *sums.entry((r.beside, step, r.rank, r.device)).or_default() += r.excess_ns;
+        found.entry(r.beside).or_default().add(r);
+    }
+    let (beside, found) = found.into_iter().max_by_key(|(_, c)| c.excess)?;
+    let saved = |step: &JobStep, (part, device): PartDevice| {
+        sums.get(&(beside, step.key, context.rank(part), device)).copied().unwrap_or(0)
+    };
+    let gain = gain::of_steps(context.account, |step, place| Some(saved(step, place)));
+    let ranks = found.by_rank.keys().copied().collect();
+    let mut cause = context.cause(CauseKind::Contention, beside, ranks, OwnedTime::new(), gain);
+    cause.compute =
+        context.account.cells().map(|(s, place, _)| saved(&context.account.steps[s], place)).sum();
+    let steps: BTreeSet<StepKey> = sums.keys().filter(|k| k.0 == beside).filter_map(|k| k.1).collect();
+    let (some, count) = (steps.len(), context.account.steps.len());
+    let mut during = String::new();
+    if some > 0 && some < count {
+        cause.steps = steps.into_iter().map(StepKey::shown).collect();
+        during = format!(" in {} of {count} steps", some);
+    }
+    cause.words.what = format!("Kernels run slower beside {beside}{during}");
+    tell(&mut cause, beside, (&found, found.excess));
+    cause.words.why = capital(&cause.words.why);
+    Some(cause)
 }
 
 fn tell(cause: &mut Cause, beside: &str, (found, excess): (&Contention, Ns)) {
@@ -222,8 +265,8 @@ fn tell(cause: &mut Cause, beside: &str, (found, excess): (&Contention, Ns)) {
     let Some((name, _)) = largest else { return };
     let factor = (found.usual + found.excess) as f64 / found.usual.max(1) as f64;
     let most = if found.by_name.len() > 1 { "most " } else { "" };
-    let all =
-        if cause.kind == CauseKind::StepOutlier { format!(": {}", fmt_ns(excess)) } else { String::new() };
+    let is_sum = matches!(cause.kind, CauseKind::StepOutlier | CauseKind::Contention);
+    let all = if is_sum { format!(": {}", fmt_ns(excess)) } else { String::new() };
     let words = format!(
         "{} of {} kernels beside {beside} ({most}{}) are slow, {factor:.2} times as long as without{all}",
         found.slow,

@@ -89,7 +89,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         }
     }
     sampled_evidence::add(job, partials, &mut causes);
-    contention::add(partials, &mut causes);
+    contention::add(&context, partials, &mut causes);
     let paced = paced::limit(job, &account, &mut causes);
     let is_open = |c: &Cause| {
         let least = c.kind.rule().open_pct;

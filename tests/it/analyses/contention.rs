@@ -1,4 +1,4 @@
-//! Kernels that are longer only beside copies: evidence of the rank or the step that is long.
+//! Kernels that are longer only beside copies: evidence of the rank or the step that is long, or a cause.
 //!
 //! ```text
 //!   stream 7    |gemm......|gemm......|gemm|gemm|    2.6 times as long beside copies
@@ -81,4 +81,14 @@ fn slow_kernels_without_copies_and_copies_without_slow_kernels_say_nothing_of_co
     let elsewhere = told(|rank, _| (rank == 2, rank == 1));
     assert!(!elsewhere.contains("beside copies"), "{elsewhere}");
     assert!(!told(|_, _| (false, true)).contains("beside copies"));
+}
+
+#[test]
+fn kernels_of_all_ranks_and_steps_that_are_slow_beside_copies_are_a_cause() {
+    let told = told(|_, _| (true, true));
+    assert!(told.contains("Kernels run slower beside copies. "), "{told}");
+    assert!(
+        told.contains("120 of 120 kernels beside copies (`gemm`) are slow, 2.60 times as long"),
+        "{told}"
+    );
 }

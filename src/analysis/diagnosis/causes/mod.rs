@@ -3,6 +3,7 @@
 
 mod cold_start;
 mod comm_unmatched;
+mod contention;
 mod copy_exposed;
 mod copy_pageable;
 mod copy_small;
@@ -96,6 +97,7 @@ causes! {
     TransferQueued transfer_queued,
     TransferBare transfer_bare,
     StepOutlier step_outlier,
+    Contention contention,
     KernelElementwise kernel_elementwise,
     KernelAttention kernel_attention,
     KernelLayout kernel_layout,
