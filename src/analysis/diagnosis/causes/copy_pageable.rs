@@ -35,11 +35,12 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// The fastest copy shows the rate of the link if it is so many times as fast as all pageable ones.
 const FASTER: f64 = 1.25;
 
-/// Copies of pinned memory still take what the link needs. The compute of the steps can hide it, except that
-/// of a single window, which waits for its input and whose results are copied.
+/// Copies of pinned memory still take what the link needs, which pinning alone does not hide. The compute of the
+/// steps can hide it with a stream of its own, except that of a single window, which waits for its input and
+/// whose results are copied.
 fn pinned(context: &Context, cause: &mut Cause) {
     let steps = &context.account.steps;
-    let (mut most, mut about, mut stays) = (0, 0, 0);
+    let (mut most, mut about, mut alone, mut stays) = (0, 0, 0, 0);
     let (mut bytes, mut seen) = (0u64, 0);
     for (s, step) in steps.iter().enumerate() {
         let saved = step.cells.iter().map(|(place, cell)| {
@@ -53,13 +54,21 @@ fn pinned(context: &Context, cause: &mut Cause) {
             bytes = bytes.saturating_add(all.pageable_bytes);
             seen += all.seen;
             stays += (all.linked - hidden).max(0);
-            (owned - (all.linked - hidden).max(0), owned - (all.seen - hidden).max(0))
+            [all.linked - hidden, all.seen - hidden, all.linked].map(|takes| owned - takes.max(0))
         });
-        let (of_link, of_file) = saved.fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
-        most += of_link;
-        about += of_file;
+        let of_step = saved.fold([0; 3], |a, b| [a[0].max(b[0]), a[1].max(b[1]), a[2].max(b[2])]);
+        most += of_step[0];
+        about += of_step[1];
+        alone += of_step[2];
     }
+    let each = |ns: Ns| fmt_ns(ns / steps.len().max(1) as Ns);
     if stays == 0 {
+        if alone < cause.gain {
+            let (per, all) = (context.trust.per_step(), each(cause.gain));
+            let beside = format!("; copied ahead on a stream of their own they save at most {all}{per}");
+            cause.words.why.push_str(&beside);
+            cause.gain = alone;
+        }
         return;
     }
     cause.certainty = CauseCertainty::AtMost;
@@ -68,7 +77,7 @@ fn pinned(context: &Context, cause: &mut Cause) {
     let (rate, mean) =
         (bytes as f64 / seen.max(1) as f64, bytes as f64 / cause.owned_part(TimePart::Copies) as f64);
     if about < cause.gain && rate >= mean * FASTER {
-        let about = fmt_ns(about / steps.len().max(1) as Ns);
+        let about = each(about);
         let (rate, per) = (fmt_number(rate), context.trust.per_step());
         cause
             .words
