@@ -57,6 +57,9 @@ impl Job {
         let mut names = Interner::default();
         // One by one, so that only one part at a time has its own copy of names.
         let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
+        if are_steps_mixed(&parts) {
+            parts.iter_mut().for_each(RankSummary::count_as_one_step);
+        }
         let is_origin_proved = origin::prove(&mut parts);
         name_peers(&mut parts);
         name_groups(&mut parts);
@@ -102,9 +105,7 @@ impl Job {
     /// Whether the steps of ranks of one program were found in different ways: the first step of one rank is
     /// then no part of what another rank calls its first step, which may be all of its capture.
     pub(crate) fn has_mixed_steps(&self) -> bool {
-        let mut told = self.parts.iter().filter(|p| !p.is_left_out && !p.lanes.is_empty());
-        let mut rules: BTreeMap<u32, StepRule> = BTreeMap::new();
-        told.any(|p| *rules.entry(p.program()).or_insert(p.step_rule) != p.step_rule)
+        are_steps_mixed(&self.parts)
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
@@ -229,6 +230,12 @@ impl Job {
     pub(crate) fn aligned_span(&self, part: u32, s: Span) -> Span {
         Span::new(self.aligned(part, s.start), self.aligned(part, s.end))
     }
+}
+
+fn are_steps_mixed(parts: &[RankSummary]) -> bool {
+    let mut told = parts.iter().filter(|p| !p.is_left_out && !p.lanes.is_empty());
+    let mut rules: BTreeMap<u32, StepRule> = BTreeMap::new();
+    told.any(|p| *rules.entry(p.program()).or_insert(p.step_rule) != p.step_rule)
 }
 
 /// Moves a part's names to the shared interner.

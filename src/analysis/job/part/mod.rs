@@ -242,6 +242,12 @@ impl RankSummary {
         Self { is_left_out: true, ..self }
     }
 
+    /// Makes the whole capture its only step.
+    pub(crate) fn count_as_one_step(&mut self) {
+        self.steps = vec![PartStep { index: 0, label: None, window: self.capture, is_partial: false }];
+        self.calls.calls.iter_mut().for_each(|call| call.step = Some(0));
+    }
+
     /// The step of a call.
     pub(crate) fn step_of(&self, call: &CollectiveCall) -> Option<&PartStep> {
         self.steps.get(call.step? as usize)
