@@ -89,7 +89,9 @@ pub(super) fn after_waits(
         let at_return = Span::new(span.end - 1, span.end + 1);
         let drained =
             busy.len_in(Span::new(span.start, span.end)) > 0 && busy.len_in(at_return) < at_return.len();
-        if !drained {
+        // What follows a call that found nothing to wait for belongs to it, if another operator waited before.
+        let is_next = |last: &AfterWait| last.span.holds(span.start) && last.caller != caller(trace, call);
+        if !drained && !out.get(&lane).and_then(|of| of.last()).is_some_and(is_next) {
             continue;
         }
         let later = launches.get(&lane).map_or(&[][..], |l| &l[l.partition_point(|s| s.start < span.end)..]);
