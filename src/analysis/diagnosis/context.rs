@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 const MEMBER_PCT: f64 = 1.0;
 
 /// Share of what a cause owns from which it is that of the one rank that owns it, percent.
-const SOLE_PCT: f64 = 95.0;
+pub(crate) const SOLE_PCT: f64 = 95.0;
 
 /// What the causes of a job are made from.
 pub(crate) struct Context<'a> {

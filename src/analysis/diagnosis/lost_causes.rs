@@ -5,7 +5,7 @@ use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
-use crate::diagnosis::context::Context;
+use crate::diagnosis::context::{Context, SOLE_PCT};
 use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost::OTHER_NAMES;
@@ -14,7 +14,7 @@ use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Share of a cause's time in less than half of the steps from which these are named, percent.
 const FEW_STEPS_PCT: Ns = 80;
@@ -22,6 +22,9 @@ const FEW_STEPS_PCT: Ns = 80;
 const MOST_PCT: Ns = 50;
 /// of which all are at least so many times as many.
 const FEW_OF: usize = 10;
+
+/// A step that owns this part of a cause owns much of it.
+const LARGE_STEP: Ns = 20;
 
 impl Context<'_> {
     pub(crate) fn lost(
@@ -69,6 +72,9 @@ impl Context<'_> {
         self.name_steps(&mut cause);
         cause.evidence = self.evidence_of_lost(&cause, rule, &words);
         (rule.finish)(self, &mut cause);
+        if self.takes_turns(&cause.owned) {
+            cause.words.what.push_str(", each time on another rank");
+        }
         Some(cause)
     }
 
@@ -88,6 +94,10 @@ impl Context<'_> {
         let is_unrecorded = |(name, detail): &(&str, &str)| name.is_empty() && *detail != OTHER_NAMES;
         let unrecorded: Ns =
             names.iter().filter(|(name, _)| is_unrecorded(name)).map(|(_, (ns, _))| *ns).sum();
+        let is_known = |(name, detail): &(&str, &str)| name.is_empty() && !["", OTHER_NAMES].contains(detail);
+        let inside = names.iter().filter(|(name, _)| is_known(name)).take(3);
+        let inside =
+            inside.map(|((_, detail), (ns, _))| (*detail, percent(*ns, all).unwrap_or(0.0))).collect();
         let named = names.into_iter().filter(|((name, _), _)| !name.is_empty());
         let top = named.take(3).map(|((name, detail), (ns, count))| NamedTime {
             name,
@@ -107,6 +117,7 @@ impl Context<'_> {
             step: self.account.step_time(),
             gain_pct: percent(cause.gain, self.account.length),
             top: top.collect(),
+            inside,
             unrecorded: percent(unrecorded, all).unwrap_or(0.0),
             large_steps: self.large_steps(cause),
             step_count: self.account.steps.len(),
@@ -176,22 +187,24 @@ impl Context<'_> {
         let words = format!("{} {noun} of 1 ms and more, {sum} together{of_rank}", fmt_count(count));
         let filter = self::of_ranks(&cause.ranks);
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
-        if self.takes_turns(&cause.owned) {
-            cause.words.what.push_str(", each time on another rank");
-        }
     }
 
-    /// Whether several devices idle for a cause, in each step another one.
+    /// Whether several devices idle for a cause, in each step that has much of it another one.
     fn takes_turns(&self, owned: &OwnedTime) -> bool {
         const TIMES: usize = 3;
-        let mut by_step: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-        for ((step, (part, _), _), _) in
-            owned.iter().filter(|((.., part), ns)| *part == TimePart::Idle && **ns > 0)
-        {
-            by_step.entry(*step).or_default().insert(*part);
+        let mut by_step: BTreeMap<usize, BTreeMap<u32, Ns>> = BTreeMap::new();
+        for ((step, (part, _), _), ns) in owned.iter().filter(|((.., part), _)| *part == TimePart::Idle) {
+            *by_step.entry(*step).or_default().entry(*part).or_default() += ns;
         }
-        let steps: Vec<&BTreeSet<u32>> = by_step.values().collect();
-        steps.len() >= TIMES && steps.iter().all(|of| of.len() == 1) && steps.windows(2).all(|w| w[0] != w[1])
+        let all: Ns = by_step.values().flat_map(BTreeMap::values).sum();
+        let sum = |of: &BTreeMap<u32, Ns>| of.values().sum::<Ns>();
+        let large = by_step.values().filter(|of| sum(of) * LARGE_STEP >= all && sum(of) > 0);
+        let sole = |of: &BTreeMap<u32, Ns>| {
+            let (part, most) = of.iter().max_by_key(|(_, ns)| **ns)?;
+            percent(*most, sum(of)).is_some_and(|p| p > SOLE_PCT).then_some(*part)
+        };
+        let turns: Vec<Option<u32>> = large.map(sole).collect();
+        turns.len() >= TIMES && turns.iter().all(Option::is_some) && turns.windows(2).all(|w| w[0] != w[1])
     }
 
     /// Names the steps of a cause that lies in less than half of them.
@@ -236,7 +249,7 @@ impl Context<'_> {
             *by_step.entry(*s).or_default() += ns;
         }
         let all: Ns = by_step.values().sum();
-        let large = by_step.into_iter().filter(|(_, ns)| *ns > 0 && *ns * 20 >= all);
+        let large = by_step.into_iter().filter(|(_, ns)| *ns > 0 && *ns * LARGE_STEP >= all);
         large.filter_map(|(s, _)| Some(self.account.steps.get(s)?.key?.told())).collect()
     }
 

@@ -4,7 +4,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::vendor::DeviceVendor;
 use hta_base::units::{Ns, fmt_ns};
-use hta_base::wording::names::{frame_parts, in_sentence};
+use hta_base::wording::names::{built_in, frame_parts, in_sentence};
 use hta_trace::kernel::short_name;
 
 /// Share from which a name is a large part of its cause, percent.
@@ -50,6 +50,8 @@ pub(crate) struct LostWords<'a> {
     pub(crate) gain_pct: Option<f64>,
     /// The largest names.
     pub(crate) top: Vec<NamedTime<'a>>,
+    /// The largest places of what has no name, and their shares of the cause, percent.
+    pub(crate) inside: Vec<(&'a str, f64)>,
     /// Share of the time in which no event of the host is open, percent.
     pub(crate) unrecorded: f64,
     /// Steps that own a twentieth and more.
@@ -122,6 +124,9 @@ impl LostWords<'_> {
 
 /// A name as it is shown: kernels without arguments, a frame as function and place.
 pub(crate) fn shown(name: &str) -> String {
+    if let Some(function) = built_in(name) {
+        return format!("`{function}()`");
+    }
     match frame(name) {
         Some((function, place)) => format!("`{function}` ({place})"),
         None => format!("`{}`", in_sentence(&short_name(name))),

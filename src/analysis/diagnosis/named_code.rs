@@ -78,9 +78,22 @@ pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
         let is_of = |_: &StrId| is_below.as_ref().is_some_and(|rows| rows.get(&p.row) == Some(&true));
         if let Some(name) = named.filter(is_of) {
             (p.key, p.detail) = (name, caller);
+        } else if p.key == StrId::EMPTY {
+            p.detail = innermost_of(trace, p);
         }
     }
     around
+}
+
+/// What code without a name is in: an operator or a built-in function of its own, or else the function around.
+fn innermost_of(trace: &RankTrace, piece: &LostPiece) -> StrId {
+    let is_own = |row: u32| match trace.classes[row as usize] {
+        Class::HostOp => true,
+        Class::Python => trace.name(row).starts_with("<built-in"),
+        _ => false,
+    };
+    let own = Some(piece.row).filter(|row| *row != u32::MAX && is_own(*row));
+    own.map_or(piece.detail, |row| trace.columns.name(row as usize))
 }
 
 /// Of a function that is called more than twice a step, the function that calls it for most of the time.

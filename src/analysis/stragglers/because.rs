@@ -7,7 +7,7 @@ use crate::job::{Job, TimeUse};
 use crate::stragglers::straggler::Straggler;
 use crate::stragglers::why::CauseSum;
 use hta_base::units::{Ns, fmt_ns, percent};
-use hta_base::wording::names::{frame_parts, in_sentence};
+use hta_base::wording::names::{built_in, frame_parts, in_sentence};
 use hta_trace::kernel::short_name;
 use std::collections::BTreeMap;
 
@@ -197,9 +197,7 @@ fn launched(job: &Job, s: &Straggler, r: &CauseSum) -> String {
 
 /// A name as it is told: kernels without arguments, frames whole.
 fn shown(name: &str) -> String {
-    if let Some(function) =
-        name.strip_prefix("<built-in").and_then(|n| n.trim_end_matches('>').rsplit(' ').next())
-    {
+    if let Some(function) = built_in(name) {
         return format!("{function}()");
     }
     match frame_parts(name) {

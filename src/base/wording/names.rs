@@ -72,6 +72,14 @@ pub fn frame_parts(name: &str) -> Option<(&str, &str, &str)> {
     is_line.then_some((path, line, function))
 }
 
+/// The function of a built-in one, `<built-in method run_backward of _EngineBase object at 0x7f>`.
+pub fn built_in(name: &str) -> Option<&str> {
+    let mut words = name.strip_prefix("<built-in ")?.trim_end_matches('>').split(' ');
+    let first = words.next()?;
+    let function = if matches!(first, "function" | "method") { words.next()? } else { first };
+    Some(function).filter(|function| !function.is_empty())
+}
+
 /// The 64-bit FNV-1a hash of a text.
 pub fn fnv1a(text: &str) -> u64 {
     text.bytes()
@@ -81,6 +89,14 @@ pub fn fnv1a(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_built_in_function_is_named_by_itself() {
+        assert_eq!(built_in("<built-in method dumps of module object at 0x7f>"), Some("dumps"));
+        assert_eq!(built_in("<built-in function collect>"), Some("collect"));
+        assert_eq!(built_in("<built-in item at 0x7f02>"), Some("item"));
+        assert_eq!(built_in("train.py(3): main"), None);
+    }
 
     #[test]
     fn a_frame_keeps_its_function_and_loses_the_front_of_its_path() {

@@ -111,6 +111,19 @@ fn called_by(w: &LostWords) -> String {
     if function.is_empty() { String::new() } else { format!(", called by `{function}`") }
 }
 
+/// Share of the code from which a few places stand for all of it, percent.
+const FEW_PCT: f64 = 80.0;
+
+/// The few functions, ranges or operators that are nearly all of code without a name.
+fn of_few(w: &LostWords) -> Option<String> {
+    let mut sum = 0.0;
+    let enough = w.inside.iter().position(|(_, share)| {
+        sum += share;
+        sum >= FEW_PCT
+    })?;
+    Some(w.inside[..=enough].iter().map(|(name, _)| shown(name)).collect::<Vec<_>>().join(", "))
+}
+
 fn words(w: &LostWords) -> CauseWords {
     let (idles, idle) = (w.device_of_ranks("idles"), w.idle());
     match w.key.is_empty() {
@@ -118,6 +131,11 @@ fn words(w: &LostWords) -> CauseWords {
             format!("{idles} while the host runs {}{}", shown(w.key), called_by(w)),
             idle,
             named_action(w),
+        ),
+        true if of_few(w).is_some() => CauseWords::new(
+            format!("{idles} while the host runs {}", of_few(w).unwrap_or_default()),
+            idle,
+            "do this work while the device computes, or in another process",
         ),
         true if w.trust.has_frames => CauseWords::new(
             format!("{idles} while the host runs Python code of many functions"),
