@@ -35,11 +35,11 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let n = judged.steps.len();
     let gain = judged.length.per_step(s.gain);
     let share = fmt_pct(percent(s.gain, judged.length.time));
-    let per = if judged.counts_steps() { " a step" } else { "" };
+    let noun = step_noun(job.has_iterations());
+    let per = if judged.counts_steps() { per_step(job.has_iterations()) } else { "" };
     let who = capital(&job.words.named(&ranks_of(job, &s.parts)));
     let verb = if s.parts.len() == 1 { "makes" } else { "make" };
     let when = when(job, judged, s, n);
-    let (noun, per) = (step_noun(job.has_iterations()), per_step(job.has_iterations()));
     let mut text = match s.pattern {
         Pattern::Rotating => format!(
             "A rotating straggler: each time another rank makes the others wait {}{per} ({share}) in {} of \
@@ -78,7 +78,7 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
 
 pub fn when(job: &Job, judged: &Judgement, s: &Straggler, n: usize) -> String {
     let noun = step_noun(job.has_iterations());
-    match (s.steps.len(), since(judged, &s.steps)) {
+    match (s.steps.len(), since(job, judged, s)) {
         (_, _) if n == 1 && judged.steps == [StepKey::Index(0)] => "over the capture".to_string(),
         (_, _) if n == 1 => format!("in the one {noun}"),
         (k, _) if k == n => format!("in all {n} {noun}s"),

@@ -5,7 +5,7 @@ use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::stragglers::delays::{ByPart, DelaySums, totals};
-use crate::stragglers::straggler::Judgement;
+use crate::stragglers::straggler::{Judgement, Straggler};
 use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
@@ -140,11 +140,14 @@ pub(crate) fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: b
     list.join(if with_ranks { "; " } else { ", " })
 }
 
-/// The first late step, if the rank is late in most steps from there on, and there were steps before.
-pub(crate) fn since(judged: &Judgement, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
+/// The first late step, if the rank is late in most steps from there on, and recorded steps before.
+pub(crate) fn since(job: &Job, judged: &Judgement, s: &Straggler) -> Option<StepKey> {
+    let steps = &s.steps;
     let first = steps.first()?.0;
     let from = judged.steps.iter().filter(|s| **s >= first).count();
-    let began_later = judged.steps.first() != Some(&first);
+    let recorded = s.parts.iter().flat_map(|part| &job.parts[*part as usize].steps);
+    let mut recorded = recorded.map(|step| StepKey::new(step.index, step.label));
+    let began_later = recorded.any(|key| key < first && judged.steps.contains(&key));
     (began_later && steps.len() > 1 && steps.len() * 5 >= from * 4).then_some(first)
 }
 
@@ -160,7 +163,7 @@ fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch
             ranks: &rank_list(&ranks_of(job, &s.parts)),
             late_step_count: s.steps.len() as u32,
             step_count: judged.steps.len() as u32,
-            since_step: since(judged, &s.steps).map(StepKey::shown).as_deref(),
+            since_step: since(job, judged, s).map(StepKey::shown).as_deref(),
             steps: &steps_text(job, &s.steps, s.parts.len() > 1),
             gain_sum_ns: s.gain,
             gain_per_step_ns: judged.length.per_step(s.gain),
