@@ -13,6 +13,7 @@ use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
 use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::names::frame_parts;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -94,7 +95,10 @@ impl Context<'_> {
         let is_unrecorded = |(name, detail): &(&str, &str)| name.is_empty() && *detail != OTHER_NAMES;
         let unrecorded: Ns =
             names.iter().filter(|(name, _)| is_unrecorded(name)).map(|(_, (ns, _))| *ns).sum();
-        let is_known = |(name, detail): &(&str, &str)| name.is_empty() && !["", OTHER_NAMES].contains(detail);
+        // A function of Python may be the loop around everything.
+        let is_known = |(name, detail): &(&str, &str)| {
+            name.is_empty() && !["", OTHER_NAMES].contains(detail) && frame_parts(detail).is_none()
+        };
         let inside = names.iter().filter(|(name, _)| is_known(name)).take(3);
         let inside =
             inside.map(|((_, detail), (ns, _))| (*detail, percent(*ns, all).unwrap_or(0.0))).collect();

@@ -114,7 +114,7 @@ fn called_by(w: &LostWords) -> String {
 /// Share of the code from which a few places stand for all of it, percent.
 const FEW_PCT: f64 = 80.0;
 
-/// The few functions, ranges or operators that are nearly all of code without a name.
+/// The few operators and built-in functions that are nearly all of code without a name.
 fn of_few(w: &LostWords) -> Option<String> {
     let mut sum = 0.0;
     let enough = w.inside.iter().position(|(_, share)| {
