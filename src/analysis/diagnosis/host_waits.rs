@@ -90,7 +90,10 @@ pub(super) fn after_waits(
         let drained =
             busy.len_in(Span::new(span.start, span.end)) > 0 && busy.len_in(at_return) < at_return.len();
         // What follows a call that found nothing to wait for belongs to it, if another operator waited before.
-        let is_next = |last: &AfterWait| last.span.holds(span.start) && last.caller != caller(trace, call);
+        let is_next = |last: &AfterWait| {
+            let own = caller(trace, call);
+            last.span.holds(span.start) && own != last.caller && own != trace.columns.name(call as usize)
+        };
         if !drained && !out.get(&lane).and_then(|of| of.last()).is_some_and(is_next) {
             continue;
         }
