@@ -107,7 +107,7 @@ fn late_ends<'a>(all: impl Iterator<Item = &'a Activity>, c: &Columns, waits: Ve
     let mut launched: Vec<_> = all.filter_map(launched).collect();
     launched.sort_unstable();
     let (mut next, mut amounts) = (0, Vec::new());
-    // By stream the latest end of what no call has waited for yet, and by thread the stream of its last launch.
+    // By stream the latest end of what no call has waited for yet; by thread the stream of its last launch.
     let (mut ends, mut streams) = (BTreeMap::new(), BTreeMap::new());
     for (wait, thread, is_of_stream) in waits {
         while let Some((_, end, thread, stream)) = launched.get(next).filter(|l| l.0 <= wait.start) {

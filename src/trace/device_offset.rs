@@ -10,8 +10,8 @@
 //! An idle device starts at once what is launched. Where it starts late, or before the call, by nearly the
 //! same time each time, its clock is off. Work that waits for unrecorded work is late too, but no work of a
 //! device that is idle in between; so only activities behind idle time are evidence, and the least delay of
-//! all is the offset. Where a device is hardly idle, calls that wait for it are: the work ends after they have
-//! returned, by nearly as much as it starts late.
+//! all is the offset. Where a device is hardly idle, calls that wait for it are: its work ends after they
+//! have returned, by nearly as much as it starts late.
 
 use crate::activity::Activity;
 use crate::args::Arg;
@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(removed(392_000, 0), (397_000, vec![]), "a bound of what is told");
     }
 
-    /// The offsets removed from a device that is busy from call to call: each step launches a kernel of 982 us,
-    /// whose times are moved by `by`, and a call waits for it, which returns `late` after the end.
+    /// The offsets removed from a device that is busy from call to call: each step launches a kernel of
+    /// 982 us, whose times are moved by `by`, and a call waits for it, which returns `late` after the end.
     fn removed_by_waits(by: Ns, late: Ns) -> Vec<DeviceOffset> {
         let mut c = ColumnsBuilder::default();
         let names = ["cudaLaunchKernel", "gemm", "cudaStreamSynchronize"].map(|n| c.strings.intern(n));
