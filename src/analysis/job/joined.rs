@@ -4,7 +4,7 @@ use crate::job::clock::{Clock, ClockMode, align};
 use crate::job::collectives::collectives;
 use crate::job::exposed::CallSpan;
 use crate::job::groups::Group;
-use crate::job::lent_steps::lend;
+use crate::job::lent_steps::{lend, lender};
 use crate::job::matching::{Instance, Matched, Member};
 use crate::job::meeting::meeting_points;
 use crate::job::mesh::{Mesh, ProgramExtent, ToldMeshes, extent};
@@ -57,7 +57,8 @@ impl Job {
         let mut names = Interner::default();
         // One by one, so that only one part at a time has its own copy of names.
         let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
-        if are_steps_mixed(&parts) {
+        let lender = lender(&parts);
+        if lender.is_none() && are_steps_mixed(&parts) {
             parts.iter_mut().for_each(RankSummary::count_as_one_step);
         }
         let is_origin_proved = origin::prove(&mut parts);
@@ -66,7 +67,9 @@ impl Job {
         let mut matched = collectives(&parts, !is_origin_proved);
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
-        lend(&mut parts, &matched, &clocks);
+        if let Some(from) = lender {
+            lend(from, &mut parts, &matched, &clocks);
+        }
         let mesh = Mesh::new(&parts, &matched, told);
         let words = RankWords::of(&parts, &mesh);
         let waits = split(&parts, &matched, &clocks);

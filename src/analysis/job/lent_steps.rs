@@ -17,19 +17,26 @@ use crate::job::part::{PartStep, RankSummary};
 use hta_base::units::{Ns, Span};
 use hta_trace::step::StepRule;
 
-pub(super) fn lend(parts: &mut [RankSummary], matched: &Matched, clocks: &[Clock]) {
-    let has_none = |p: &RankSummary| p.step_rule == StepRule::Capture;
-    let Some(from) = parts.iter().position(|p| !p.is_left_out && !has_none(p) && !p.lanes.is_empty()) else {
-        return;
-    };
+/// A rank whose steps others can take: all that show none record when their times begin.
+pub(super) fn lender(parts: &[RankSummary]) -> Option<usize> {
+    let from = parts.iter().position(|p| !p.is_left_out && !has_none(p) && !p.lanes.is_empty())?;
     let (program, rule) = (parts[from].program(), parts[from].step_rule);
-    let is_poor = |p: &RankSummary| has_none(p) && p.has_origin && p.program() == program;
-    if !parts.iter().any(is_poor) || !parts.iter().all(|p| has_none(p) || p.step_rule == rule) {
-        return;
-    }
+    let fits = |p: &RankSummary| match has_none(p) {
+        true => p.has_origin && p.program() == program,
+        false => p.step_rule == rule,
+    };
+    (parts.iter().any(has_none) && parts.iter().all(fits)).then_some(from)
+}
+
+fn has_none(part: &RankSummary) -> bool {
+    part.step_rule == StepRule::Capture
+}
+
+/// Gives the steps of the lender to all ranks that show none.
+pub(super) fn lend(from: usize, parts: &mut [RankSummary], matched: &Matched, clocks: &[Clock]) {
     let lent: Vec<PartStep> = parts[from].steps.clone();
     let of_calls: Vec<Option<u32>> = parts[from].calls.calls.iter().map(|c| c.step).collect();
-    for (part, p) in parts.iter_mut().enumerate().filter(|(_, p)| is_poor(p)) {
+    for (part, p) in parts.iter_mut().enumerate().filter(|(_, p)| has_none(p)) {
         let own = |t: Ns| {
             let common = clocks[from].aligned(t);
             common + (common - clocks[part].aligned(common))
@@ -43,7 +50,7 @@ pub(super) fn lend(parts: &mut [RankSummary], matched: &Matched, clocks: &[Clock
         let Some(m) = members.iter().find(|m| m.part as usize == from) else { continue };
         let step = of_calls.get(m.call as usize).copied().flatten();
         for m in members {
-            let poor = parts.get_mut(m.part as usize).filter(|p| is_poor(p));
+            let poor = parts.get_mut(m.part as usize).filter(|p| has_none(p));
             if let Some(call) = poor.and_then(|p| p.calls.calls.get_mut(m.call as usize)) {
                 call.step = step;
             }
