@@ -102,8 +102,8 @@ pub(crate) fn host_work_rows<'a>(
     })
 }
 
-/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators, and without the
-/// operators by which a data loader makes a batch: the rest of the step waits for it.
+/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators, and without
+/// the operators by which a data loader makes a batch: the rest of the step waits for it.
 pub(crate) fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
     let mut calls: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     let is_loader = c.strings.each(is_data_loader);

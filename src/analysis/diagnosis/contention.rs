@@ -1,6 +1,6 @@
 //! Kernels that are longer only beside copies or collectives: they share the memory and its links, or the
-//! multiprocessors. Evidence of causes that say that kernels or steps are long, and a cause itself where there
-//! is none.
+//! multiprocessors. Evidence of causes that say that kernels or steps are long, and a cause itself where
+//! there is none.
 //!
 //! ```text
 //!   kernels   [a ][a ][a    ][a    ][a ]     a takes 1.8 times as long beside a copy, and 1.0 elsewhere

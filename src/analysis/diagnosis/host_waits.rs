@@ -89,7 +89,8 @@ pub(super) fn after_waits(
         let at_return = Span::new(span.end - 1, span.end + 1);
         let drained =
             busy.len_in(Span::new(span.start, span.end)) > 0 && busy.len_in(at_return) < at_return.len();
-        // What follows a call that found nothing to wait for belongs to it, if another operator waited before.
+        // What follows a call that found nothing to wait for belongs to it, if another operator waited
+        // before.
         let is_next = |last: &AfterWait| {
             let own = caller(trace, call);
             last.span.holds(span.start) && own != last.caller && own != trace.columns.name(call as usize)

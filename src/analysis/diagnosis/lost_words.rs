@@ -50,7 +50,8 @@ pub(crate) struct LostWords<'a> {
     pub(crate) gain_pct: Option<f64>,
     /// The largest names.
     pub(crate) top: Vec<NamedTime<'a>>,
-    /// The largest operators and built-in functions of what has no name, and their shares of the cause, percent.
+    /// The largest operators and built-in functions of what has no name, and their shares of the cause,
+    /// percent.
     pub(crate) inside: Vec<(&'a str, f64)>,
     /// Share of the time in which no event of the host is open, percent.
     pub(crate) unrecorded: f64,

@@ -85,7 +85,8 @@ pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     around
 }
 
-/// What code without a name is in: an operator or a built-in function of its own, or else the function around.
+/// What code without a name is in: an operator or a built-in function of its own, or else the function
+/// around.
 fn innermost_of(trace: &RankTrace, piece: &LostPiece) -> StrId {
     let is_own = |row: u32| match trace.classes[row as usize] {
         Class::HostOp => true,

@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 
 table! {
     /// All recorded time of every device, from its first to its last recorded event, without the leads and
-    /// lost tails of `record_edges`. Over all rows of a device, ns adds up to that. Empty if steps were chosen.
+    /// lost tails of `record_edges`. Over all rows of a device, ns adds up to that. Empty if steps were
+    /// chosen.
     pub struct RecordedTime, RecordedTimeRow = "recorded_time" by "rank, device, stretch, part, cause" {
         rank; device;
         stretch: Text, "",

@@ -42,8 +42,8 @@ pub(super) fn by_set_up(end: Option<Ns>, mut lost: Vec<LostPiece>) -> Vec<LostPi
     lost
 }
 
-/// When the set-up ends: where the first range of a step's parts, or call of a module, begins; `None` if there
-/// are steps, or if it is not the beginning of the work.
+/// When the set-up ends: where the first range of a step's parts, or call of a module, begins; `None` if
+/// there are steps, or if it is not the beginning of the work.
 pub(super) fn end_of_set_up(trace: &RankTrace, work: &DeviceWork) -> Option<Ns> {
     if trace.steps.rule != StepRule::Capture || !work.is_gpu {
         return None;

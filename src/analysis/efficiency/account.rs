@@ -98,8 +98,8 @@ pub(crate) fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
 pub(crate) struct StepLength {
     /// The steps that count; none for the recorded span.
     pub(crate) keys: Vec<StepKey>,
-    /// Sum over the steps of the windows of the device with most of it, ns. Where another rank has the longest
-    /// window in each step, these would count their overlap twice.
+    /// Sum over the steps of the windows of the device with most of it, ns. Where another rank has the
+    /// longest window in each step, these would count their overlap twice.
     pub(crate) time: Ns,
 }
 

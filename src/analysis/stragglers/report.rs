@@ -357,11 +357,8 @@ fn clocks(job: &Job) -> Vec<String> {
         ));
     } else {
         const SHOWN: usize = 6;
-        let more = if applied.len() > SHOWN {
-            format!(" and {} more", applied.len() - SHOWN)
-        } else {
-            String::new()
-        };
+        let more = applied.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let list: Vec<String> = applied.into_iter().take(SHOWN).collect();
         out.push(format!("clocks corrected by the ends of collectives: {}{more}", list.join(", ")));
     }
@@ -392,11 +389,7 @@ fn place(job: &Job, judged: &Judgement) -> Option<String> {
             && p.delay.gain * 10 >= total * 8
             && p.parts.intersection(&late).count() > 1
     })?;
-    let what = if found.level == "host" {
-        format!("host {}", found.key)
-    } else {
-        format!("device index {}", found.key)
-    };
+    let what = format!("{} {}", if found.level == "host" { "host" } else { "device index" }, found.key);
     let share = fmt_pct(percent(found.delay.gain, total));
     let n = found.parts.len();
     Some(format!("{share} of the delay comes from {what} ({n} ranks): look there for a common cause"))

@@ -35,9 +35,9 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// The fastest copy shows the rate of the link if it is so many times as fast as all pageable ones.
 const FASTER: f64 = 1.25;
 
-/// Copies of pinned memory still take what the link needs, which pinning alone does not hide. The compute of the
-/// steps can hide it with a stream of its own, except that of a single window, which waits for its input and
-/// whose results are copied.
+/// Copies of pinned memory still take what the link needs, which pinning alone does not hide. The compute of
+/// the steps can hide it with a stream of its own, except that of a single window, which waits for its input
+/// and whose results are copied.
 fn pinned(context: &Context, cause: &mut Cause) {
     let steps = &context.account.steps;
     let (mut most, mut about, mut alone, mut stays) = (0, 0, 0, 0);
