@@ -129,11 +129,12 @@ fn sort_by_importance(causes: &mut [Cause]) {
             CauseKind::InputIncomplete => 1,
             _ => 2,
         };
-        // Of an engine, what its iterations wait for first, unless one rank alone costs more.
+        // Of an engine, the gap and its owner first, unless one rank alone costs more.
         let is_of_engine = c.kind.is_at(LostPlace::Iteration) && c.rank_weight() >= most_late;
+        let serving = if is_of_engine { c.kind as usize } else { usize::MAX };
         (
             first,
-            !is_of_engine,
+            serving,
             Reverse(c.rank_weight().round() as i64),
             Reverse(c.owned_sum()),
             c.kind,
