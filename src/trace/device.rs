@@ -6,7 +6,6 @@ use crate::events::Columns;
 use crate::interval::Union;
 use crate::launch::is_launch_call;
 use crate::no_step::is_backend_range;
-use crate::rank_trace::is_data_loader;
 use crate::stream_capture::StreamCaptures;
 use crate::timeline::{Timeline, WorkClass};
 use crate::title::is_collective_operator;
@@ -102,17 +101,10 @@ pub(crate) fn host_work_rows<'a>(
     })
 }
 
-/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators, and without
-/// the operators by which a data loader makes a batch: the rest of the step waits for it.
+/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators.
 pub(crate) fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
     let mut calls: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-    let is_loader = c.strings.each(is_data_loader);
-    let is_no_work = |row: &usize| match classes[*row] {
-        Class::Runtime => true,
-        Class::Annotation => is_loader.holds(c.name(*row)),
-        _ => false,
-    };
-    for row in (0..c.len()).filter(is_no_work) {
+    for row in (0..c.len()).filter(|&row| classes[row] == Class::Runtime) {
         calls.entry(c.lane[row]).or_default().push(c.span(row));
     }
     let calls: BTreeMap<u32, Union> =

@@ -444,8 +444,7 @@ fn prepare(
     (classes, collectives, frames)
 }
 
-/// Whether a range is around the `__next__` of a data loader.
-pub(crate) fn is_data_loader(name: &str) -> bool {
+fn is_data_loader(name: &str) -> bool {
     (name.starts_with("enumerate(DataLoader)#") || name.starts_with("enumerate(DataPipe)#"))
         && name.contains("__next__")
 }
