@@ -197,9 +197,11 @@ impl<'a> Contention<'a> {
 /// Says of causes about long kernels and long steps that most of it lies beside copies or collectives; where
 /// there are none, this is a cause.
 pub(crate) fn add(context: &Context, partials: &[Partial], causes: &mut Vec<Cause>) {
-    let all: Vec<KernelBesideRow> = rows::<KernelsBeside>(partials).collect();
-    let mut is_told = false;
+    let mut all: Vec<KernelBesideRow> = rows::<KernelsBeside>(partials).collect();
+    // Rows of the recorded span count where there are no steps.
     let has_steps = all.iter().any(|r| r.step.is_some());
+    all.retain(|r| r.step.is_some() == has_steps);
+    let mut is_told = false;
     let is_about_kernels = |c: &&mut Cause| {
         let is_slow = matches!(c.key.as_str(), "slow_kernel" | "slow_device");
         c.kind == CauseKind::StepOutlier || (c.kind == CauseKind::Straggler && is_slow)
@@ -211,7 +213,7 @@ pub(crate) fn add(context: &Context, partials: &[Partial], causes: &mut Vec<Caus
                 let step = StepKey::new(index, r.step_label).shown();
                 ranks.contains(&r.rank) && (cause.steps.is_empty() || cause.steps.contains(&step))
             }
-            None => ranks.contains(&r.rank) && !has_steps,
+            None => ranks.contains(&r.rank),
         };
         let mut found: BTreeMap<&str, Contention> = BTreeMap::new();
         all.iter().filter(is_of).for_each(|r| found.entry(r.beside).or_default().add(r));

@@ -1,4 +1,5 @@
-//! Kernels that are longer only beside copies: evidence of the rank or the step that is long, or a cause.
+//! Kernels that are longer only beside copies: evidence of the rank or the step that is long, or the cause
+//! `contention`.
 //!
 //! ```text
 //!   stream 7    |gemm......|gemm......|gemm|gemm|    2.6 times as long beside copies
