@@ -19,7 +19,8 @@ use hta_trace::step::StepRule;
 
 /// A rank whose steps others can take: all that show none record when their times begin.
 pub(super) fn lender(parts: &[RankSummary]) -> Option<usize> {
-    let from = parts.iter().position(|p| !p.is_left_out && !has_none(p) && !p.lanes.is_empty())?;
+    let has_some = |p: &RankSummary| !p.is_left_out && !has_none(p) && !p.calls.calls.is_empty();
+    let from = parts.iter().position(has_some)?;
     let (program, rule) = (parts[from].program(), parts[from].step_rule);
     let fits = |p: &RankSummary| match has_none(p) {
         true => p.has_origin && p.program() == program,
