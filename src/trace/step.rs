@@ -7,7 +7,7 @@ use crate::category::Class;
 use crate::events::Columns;
 use crate::iteration::Iteration;
 use crate::no_step::is_no_step;
-use crate::step_name::are_labels;
+use crate::step_name::{are_labels, label_of};
 use crate::step_period::StepPeriod;
 use crate::strings::StrId;
 use crate::thread::{outermost, sort_outer_first};
@@ -324,12 +324,6 @@ pub(crate) fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> 
         steps.iter_mut().for_each(|step| step.label = None);
     }
     steps
-}
-
-pub fn label_of(name: &str) -> Option<i64> {
-    let end = name.rfind(|ch: char| ch.is_ascii_digit())? + 1;
-    let start = name[..end].rfind(|ch: char| !ch.is_ascii_digit()).map_or(0, |i| i + 1);
-    name.get(start..end)?.parse().ok()
 }
 
 /// Annotations at the top level of one thread whose names are equal after masking digits and which do not
