@@ -15,6 +15,7 @@ mod launch_order;
 mod live_addresses;
 mod lost_launches;
 mod lost_stream;
+mod missing_calls;
 mod missing_ranks;
 mod profiler_overhead;
 mod same_durations;
@@ -103,6 +104,7 @@ rules![
     ends_before_arrival,
     frames_inflate,
     step_rules,
+    missing_calls,
     missing_ranks,
     // A recording that is short is whole: other reasons come first.
     too_short,
