@@ -13,6 +13,8 @@ pub struct JobFacts {
     pub compute: i64,
     /// Ascending, ns.
     pub step_times: Vec<i64>,
+    /// Length of the steps: the most that they take on one device, ns.
+    length: i64,
     /// By index and label of the step, ns.
     pub time_of: BTreeMap<(Option<i64>, Option<i64>), i64>,
     told: Vec<String>,
@@ -22,10 +24,14 @@ impl JobFacts {
     pub fn of(answer: &Answer) -> Self {
         let mut out = Self::default();
         let mut devices: BTreeMap<i64, BTreeSet<Option<i64>>> = BTreeMap::new();
+        let mut windows: BTreeMap<(i64, Option<i64>), i64> = BTreeMap::new();
         for row in answer.rows("time_account") {
             devices.entry(row.int("rank")).or_default().insert(row.opt_int("device"));
             *out.time_of.entry((row.opt_int("step"), row.opt_int("step_label"))).or_default() +=
                 row.int("time_ns");
+            let is_window = row.text("part") != "finished_early";
+            *windows.entry((row.int("rank"), row.opt_int("device"))).or_default() +=
+                if is_window { row.int("time_ns") } else { 0 };
             out.compute += if row.text("part") == "compute" { row.int("time_ns") } else { 0 };
         }
         out.devices = devices.into_iter().map(|(rank, of)| (rank, of.len() as i64)).collect();
@@ -34,13 +40,14 @@ impl JobFacts {
         out.step_times = out.time_of.values().copied().collect();
         out.step_times.sort_unstable();
         out.steps = out.step_times.len().max(1) as i64;
+        out.length = windows.into_values().max().unwrap_or(0);
         out.told = answer.rows("trust").iter().map(|row| row.text("sentence").to_string()).collect();
         out
     }
 
     /// The mean step, ns.
     pub fn step_time(&self) -> i64 {
-        self.step_times.iter().sum::<i64>() / self.steps
+        self.length / self.steps
     }
 
     /// The number of devices of some ranks, at least one.

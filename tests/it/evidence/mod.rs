@@ -47,7 +47,7 @@ const NOT_IN_ROWS: &[(&str, &str, &str)] = &[
     ("step_outlier", "slow, #", "the same"),
     ("step_outlier", "without: #", "the same"),
     ("", "; frees #", "the gain of the cause beyond what it owns"),
-    ("", "; # on the rank with most", "what the device with most owns in each step"),
+    ("", "on the rank with", "what the device with most owns in each step"),
     ("memory_leak", "in about # steps", "what is left of the device over the growth"),
     ("role_wait", "in which # of", "engines that work in one tail"),
     ("throttled", "#", "clocks and kernel lengths over busy time, weighted by how long each sample stands"),
