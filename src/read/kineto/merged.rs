@@ -29,13 +29,6 @@ use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// What every mark has, with few matches in other files.
-static HINTS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"(?-u)"\[(?:TP|DP|PP|EP)|"(?i:rank)"#).ok());
-
-/// Bytes before and behind the begin of a hint in which its mark is looked for.
-const AROUND_HINT: (usize, usize) = (1024, 64);
-
 /// What the first bytes of a merged file have.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
@@ -59,7 +52,8 @@ const LARGEST_VALUE: u64 = 256 << 20;
 
 /// The inputs that a file stands for: one per rank of a merged file.
 pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
-    let found = if is_marked(&start.bytes) { Scan::of(&input).and_then(|scan| scan.found()) } else { None };
+    let is_likely = MARKS.as_ref().is_some_and(|re| re.is_match(&start.bytes));
+    let found = if is_likely { Scan::of(&input).and_then(|scan| scan.found()) } else { None };
     match found {
         None => vec![input],
         Some(ScanEnd::Mixed(why)) => {
@@ -76,14 +70,6 @@ pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
             (0..).zip(ranks).map(part).collect()
         }
     }
-}
-
-fn is_marked(bytes: &[u8]) -> bool {
-    let (Some(hints), Some(marks)) = (HINTS.as_ref(), MARKS.as_ref()) else { return false };
-    let (before, behind) = AROUND_HINT;
-    let around =
-        |at: usize| bytes.get(at.saturating_sub(before)..bytes.len().min(at + behind)).unwrap_or_default();
-    hints.find_iter(bytes).any(|hint| marks.is_match(around(hint.start())))
 }
 
 /// Number of rows of a file, without those that tools leave out when they merge; so are those of each rank
