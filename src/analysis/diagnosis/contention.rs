@@ -37,10 +37,11 @@ use std::collections::{BTreeMap, BTreeSet};
 table! {
     /// Kernels that are longer only beside other work of the device, by name and window.
     pub(crate) struct KernelsBeside, KernelBesideRow = "kernels_beside"
-        by "rank, device, scope, step, beside, name" {
+        by "rank, device, scope, step, beside, name, shape_known" {
         rank; device; scope; step; step_label;
         beside: Text, "", "copies or collectives";
         name: Text, "", "the kernel";
+        shape_known: bool, "", "whether the shapes of the inputs of its operator are";
         count: u64, "", "launches of which at least half runs beside it";
         slow_count: u64, "", "of these, 1.5 times as long as the others and more";
         usual_ns: i64, "ns", "what they would take";
@@ -102,14 +103,14 @@ pub(crate) fn push(
         return;
     }
     let covered = |span: Span| [copies.len_in(span), collectives.len_in(span)];
-    // What an operator reads tells products of one name and grid apart that are of other sizes.
-    type Shape = (StrId, Option<StrId>, Option<StrId>, Option<StrId>);
+    // The operator and what it reads tell products of one name and grid apart that are of other sizes.
+    type Shape = (StrId, [Option<StrId>; 4]);
     let mut launches: [HashMap<Shape, LaunchesBeside>; 2] = Default::default();
     for (i, k) in kernels.iter().enumerate().filter(|(_, k)| k.len >= SMALL) {
         let a = &trace.activities[k.activity as usize];
         let arg = |arg| trace.columns.args.text(arg, a.row);
-        let inputs = a.op().and_then(|op| trace.columns.args.text(Arg::InputDims, op));
-        let shape = (a.name, arg(Arg::Grid), arg(Arg::Block), inputs);
+        let operator = a.op().map(|op| trace.columns.name(op as usize));
+        let shape = (a.name, [arg(Arg::Grid), arg(Arg::Block), operator, inputs(trace, k)]);
         let covered = covered(a.span);
         for (of, own) in launches.iter_mut().zip(covered) {
             if covered == [0, 0] {
@@ -136,6 +137,12 @@ pub(crate) fn push(
     }
 }
 
+/// The shapes of what the operator of a kernel reads, where recorded.
+fn inputs(trace: &RankTrace, k: &ComputeKernel) -> Option<StrId> {
+    let op = trace.activities[k.activity as usize].op()?;
+    trace.columns.args.text(Arg::InputDims, op)
+}
+
 fn push_window(
     table: &mut KernelsBeside,
     trace: &RankTrace,
@@ -143,19 +150,19 @@ fn push_window(
     (kernels, usual, beside): (&[ComputeKernel], &HashMap<usize, Ns>, &str),
     w: &Window,
 ) {
-    let mut sums: BTreeMap<&str, (u64, u64, Ns, Ns)> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, bool), (u64, u64, Ns, Ns)> = BTreeMap::new();
     for part in &w.parts {
         let inside = times_in(kernels, *part).filter(|(i, _)| part.holds(kernels[*i].start));
         for (k, usual) in inside.filter_map(|(i, _)| Some((&kernels[i], *usual.get(&i)?))) {
             let name = trace.text(trace.activities[k.activity as usize].name);
-            let sum = sums.entry(name).or_default();
+            let sum = sums.entry((name, inputs(trace, k).is_some())).or_default();
             sum.0 += 1;
             sum.1 += u64::from(is_slow(k.len, usual));
             sum.2 += usual;
             sum.3 += k.len - usual;
         }
     }
-    for (name, (count, slow_count, usual_ns, excess_ns)) in sums {
+    for ((name, shape_known), (count, slow_count, usual_ns, excess_ns)) in sums {
         table.push(KernelBesideRow {
             rank: trace.rank,
             device: work.device,
@@ -164,6 +171,7 @@ fn push_window(
             step_label: w.label,
             beside,
             name,
+            shape_known,
             count,
             slow_count,
             usual_ns,
@@ -231,11 +239,11 @@ pub(crate) fn add(context: &Context, partials: &[Partial], causes: &mut Vec<Caus
     causes.extend(alone(context, &all).filter(|_| !is_told));
 }
 
-/// The cause of kernels that are long beside other work.
+/// The cause of kernels that are long beside other work. Without shapes, work of other sizes may run there.
 fn alone(context: &Context, all: &[KernelBesideRow]) -> Option<Cause> {
     let mut sums: BTreeMap<(&str, Option<StepKey>, u32, Option<i64>), Ns> = BTreeMap::new();
     let mut found: BTreeMap<&str, Contention> = BTreeMap::new();
-    for r in all {
+    for r in all.iter().filter(|r| r.shape_known) {
         let step = r.step.map(|index| StepKey::new(index, r.step_label));
         *sums.entry((r.beside, step, r.rank, r.device)).or_default() += r.excess_ns;
         found.entry(r.beside).or_default().add(r);
