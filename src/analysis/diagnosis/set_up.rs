@@ -28,6 +28,9 @@ const LEAST_PCT: Ns = 10;
 /// weights, percent: a recording that begins in the middle of a step has more.
 const COMPUTE_PCT: Ns = 5;
 
+/// What only the model itself runs.
+const MODEL: [Category; 4] = [Category::Gemm, Category::Attention, Category::Convolution, Category::Moe];
+
 /// Cuts lost time, which is in order, at the end of the set-up, and gives what lies before to the set-up.
 pub(super) fn by_set_up(end: Option<Ns>, mut lost: Vec<LostPiece>) -> Vec<LostPiece> {
     let Some(end) = end else { return lost };
@@ -57,15 +60,18 @@ pub(super) fn end_of_set_up(trace: &RankTrace, work: &DeviceWork) -> Option<Ns> 
     let works = KernelWorks::of(trace);
     let is_init =
         |a: u32| matches!(works.at(a).category, Category::Random | Category::Elementwise | Category::Layout);
-    let compute =
-        work.activities.iter().filter(|a| trace.activities[**a as usize].work == WorkClass::Compute);
-    let of_steps = compute.filter(|a| !is_init(**a)).map(|a| &trace.activities[*a as usize]);
-    let before: Vec<_> = of_steps.take_while(|a| a.span.start < start).collect();
+    let activity = |a: u32| &trace.activities[a as usize];
+    let compute = work.activities.iter().copied().filter(|a| activity(*a).work == WorkClass::Compute);
+    let of_steps = compute.filter(|a| !is_init(*a));
+    let before: Vec<u32> = of_steps.take_while(|a| activity(*a).span.start < start).collect();
     let all = work.timeline.when(WorkClass::Compute).len();
-    if before.iter().map(|a| a.span.len()).sum::<Ns>() * 100 <= all * COMPUTE_PCT {
+    // A model that runs there, as in an evaluation, is no set-up.
+    let runs = before.iter().any(|a| MODEL.contains(&works.at(*a).category));
+    if !runs && before.iter().map(|a| activity(*a).span.len()).sum::<Ns>() * 100 <= all * COMPUTE_PCT {
         return Some(start).filter(|end| is_long(*end));
     }
-    let first = before.first().filter(|_| !is_forward(trace.name(mark)))?;
+    let before = before.first().map(|a| activity(*a));
+    let first = before.filter(|_| !is_forward(trace.name(mark)))?;
     let launched = first.launch().map_or(first.span.start, |row| trace.span(row).start);
     let is_built = |a: &u32| trace.activities[*a as usize].span.end <= launched && is_init(*a);
     (is_long(launched) && work.activities.iter().any(is_built)).then_some(launched)
