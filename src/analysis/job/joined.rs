@@ -58,7 +58,8 @@ impl Job {
         // One by one, so that only one part at a time has its own copy of names.
         let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
         let lender = lender(&parts);
-        if lender.is_none() && are_steps_mixed(&parts) {
+        let has_none = parts.iter().any(|p| p.step_rule == StepRule::Capture);
+        if lender.is_none() && has_none && are_steps_mixed(&parts) {
             parts.iter_mut().for_each(RankSummary::count_as_one_step);
         }
         let is_origin_proved = origin::prove(&mut parts);
