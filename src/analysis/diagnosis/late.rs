@@ -18,6 +18,7 @@ use crate::stragglers::{
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
+use hta_trace::kernel::category::{Category, by_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One straggler, or several ranks that are late together or in turn.
@@ -243,6 +244,7 @@ fn late_rank(
              kernel, not its tokens"
         ));
     }
+    let is_of_experts = main == Some(DelayCause::SlowKernel) && are_experts(job, s, causes.first());
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
@@ -260,16 +262,23 @@ fn late_rank(
         index,
         kind,
         host_kinds: host_kinds(main),
-        is_open: main == Some(DelayCause::ExpertTime) || words.is_open,
+        is_open: main == Some(DelayCause::ExpertTime) || is_of_experts || words.is_open,
         key,
         words: CauseWords::new(sentence, why, words.action),
         place: if is_known { place(job, s, &causes) } else { String::new() },
         ranks,
         steps,
-        gain: s.gain,
+        // Tokens that one rank has less are shared by all.
+        gain: if is_of_experts { s.gain - s.gain / job.parts.len().max(1) as Ns } else { s.gain },
         p_value: s.evidence.p_value(),
         evidence,
     }
+}
+
+/// Whether the kernel that makes a rank late is one of experts of whose tokens nothing is known.
+fn are_experts(job: &Job, s: &Straggler, cause: Option<&CauseSum>) -> bool {
+    let is_known = s.parts.iter().any(|part| JobLayers::of(job).slower_per_token(*part).is_some());
+    !is_known && cause.is_some_and(|c| by_name(job.names.get(c.name)).category == Some(Category::Moe))
 }
 
 /// The largest cause on the host of ranks that are late in turn, if their hosts make most of it together,
