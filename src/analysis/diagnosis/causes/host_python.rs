@@ -19,8 +19,8 @@ use hta_base::wording::names::frame_parts;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_python",
     evidence: "I while the launching thread runs code outside operators for 200 us or longer, is in an event \
-               of 1 ms or longer that launches nothing and does not wait for the device, or in an operator for \
-               1 ms without a call",
+               of 1 ms or longer that launches nothing and does not wait for the device, or in an operator \
+               for 1 ms without a call",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_python.json.gz",
     family: CauseFamily::Lost(LostRule {
