@@ -241,7 +241,9 @@ pub(crate) fn add(context: &Context, partials: &[Partial], causes: &mut Vec<Caus
 
 /// The cause of kernels that are long beside other work. Without shapes, work of other sizes may run there.
 fn alone(context: &Context, all: &[KernelBesideRow]) -> Option<Cause> {
-    let mut sums: BTreeMap<(&str, Option<StepKey>, u32, Option<i64>), Ns> = BTreeMap::new();
+    /// What it runs beside, step, rank and device.
+    type Place<'a> = (&'a str, Option<StepKey>, u32, Option<i64>);
+    let mut sums: BTreeMap<Place, Ns> = BTreeMap::new();
     let mut found: BTreeMap<&str, Contention> = BTreeMap::new();
     for r in all.iter().filter(|r| r.shape_known) {
         let step = r.step.map(|index| StepKey::new(index, r.step_label));
