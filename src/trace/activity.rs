@@ -7,6 +7,7 @@
 use crate::args::Arg;
 use crate::category::Class;
 use crate::events::Columns;
+use crate::kernel::role::KernelRole;
 use crate::rules::{ClassRules, copy_kind};
 use crate::strings::StrId;
 use crate::timeline::WorkClass;
@@ -26,6 +27,8 @@ pub struct Activity {
     pub work: WorkClass,
     /// Index of the kernel rule that determined `work`.
     pub rule: u16,
+    /// Part in an exchange between ranks that the rule names.
+    pub role: Option<KernelRole>,
     // The fields below use sentinels instead of `Option` to save memory: all activities of a rank stay in
     // memory while it is analysed.
     device: i64,
@@ -51,6 +54,7 @@ impl Activity {
             class,
             work: WorkClass::Compute,
             rule: 0,
+            role: None,
             device: NO_PLACE,
             stream: NO_PLACE,
             launch: NO_ROW,
@@ -322,7 +326,7 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &ClassRules, exchanges: &H
         let has_arg = collective.get(a.row).is_some();
         let op = exchanges.get(&i).copied().or_else(|| a.op().map(|o| c.name(o as usize)));
         a.rule = matcher.find(a.class, a.name, has_arg, op);
-        a.work = rules.work(a.rule);
+        (a.work, a.role) = (rules.work(a.rule), rules.role(a.rule));
     }
 }
 

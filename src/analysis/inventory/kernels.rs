@@ -1,7 +1,7 @@
 //! The table of all GPU activities, with what each does and how it occupies its device.
 
 use crate::api::{Options, RowEmitter};
-use crate::facts::collectives::activity_kind;
+use crate::facts::collectives::{activity_kind, role_name};
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::kernel_work::KernelWorks;
@@ -27,6 +27,9 @@ table! {
         device; stream;
         class: Text, "", "compute, communication or memory";
         kind: Option<Text>, "", "kind of collective, or direction of the copy";
+        role: Option<Text>, "",
+            "part in an exchange between ranks: dispatch, combine, all_reduce, barrier ...; gemm+all_gather and others: \
+             fused; prepare, finish, copy_in, copy_out, kv_copy: steps of one rank alone; null: none";
         class_reason: Text, "", "name of the kernel rule that set the class; default: none did";
         category: Text, "", "what it does, as in kernel_categories";
         name: Text, "", "name";
@@ -94,6 +97,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
         let owner = nodes.owner(trace, i);
         let captured = nodes.captured(owner);
         let row = a.op().filter(|_| captured.is_none());
+        let kind = activity_kind(trace, a);
         let work = works.of_activity(trace, i).map(|(_, work)| work);
         let text = |arg, row| args.text(arg, row).map(|t| trace.text(t));
         table.push(KernelRow {
@@ -102,7 +106,8 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
             device: a.device(),
             stream: a.stream(),
             class: a.work.name(),
-            kind: activity_kind(trace, a),
+            kind,
+            role: role_name(a.role, kind),
             class_reason: options.model.rules.reason(a.rule),
             category: does.category.name(),
             name,

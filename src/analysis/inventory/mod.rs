@@ -32,6 +32,8 @@ use hta_read::input::is_packets_name;
 use hta_trace::meta::{RankSource, Recorder};
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::step::{StepRule, Steps};
+use hta_trace::timeline::WorkClass;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 table! {
@@ -348,19 +350,27 @@ pub fn push_counter(
 }
 
 fn kernel_rules(trace: &RankTrace, options: &ModelOptions) -> Batch {
-    let mut sums: std::collections::BTreeMap<u16, (u64, i64)> = std::collections::BTreeMap::new();
+    let mut by_rule: BTreeMap<u16, (u64, i64)> = BTreeMap::new();
     for a in &trace.activities {
-        let sum = sums.entry(a.rule).or_default();
+        let sum = by_rule.entry(a.rule).or_default();
         sum.0 += 1;
         sum.1 += a.span.len();
     }
+    // Several rules have one reason: those of libraries.
+    let mut sums: BTreeMap<(u32, WorkClass), (&str, u64, i64)> = BTreeMap::new();
+    for (rule, (count, sum_ns)) in by_rule {
+        let key = (options.rules.place(rule), options.rules.work(rule));
+        let sum = sums.entry(key).or_insert((options.rules.reason(rule), 0, 0));
+        sum.1 += count;
+        sum.2 += sum_ns;
+    }
     let mut table = KernelRules::default();
-    for (rule, (count, sum_ns)) in sums {
+    for ((rule, class), (class_reason, count, sum_ns)) in sums {
         table.push(KernelRuleRow {
             rank: trace.rank,
-            rule: u32::from(rule),
-            class_reason: options.rules.reason(rule),
-            class: options.rules.work(rule).name(),
+            rule,
+            class_reason,
+            class: class.name(),
             count,
             sum_ns,
         });

@@ -2,7 +2,7 @@
 
 use crate::api::Options;
 use crate::facts::by_owner::UNLINKED;
-use crate::facts::collectives::activity_kind;
+use crate::facts::collectives::{activity_kind, role_name};
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::kernel_work::{KernelWork, KernelWorks};
@@ -43,6 +43,7 @@ table! {
         class: Text, "", "compute, communication or memory";
         class_reason: Text, "", "name of the kernel rule that set the class";
         kind: Option<Text>, "", "kind of collective or direction of copy";
+        role: Option<Text>, "", "part in an exchange between ranks, as in kernels";
         name: Text, "", "full name";
         short_name: Text, "",
             "what tells it apart: last part of the path, functors, types, tile sizes; without parameters";
@@ -281,6 +282,7 @@ impl NameTexts<'_> {
             class: k.work.name(),
             class_reason: self.options.model.rules.reason(k.rule),
             kind: k.kind,
+            role: role_name(self.options.model.rules.role(k.rule), k.kind),
             name,
             short_name: self.short.entry(k.name).or_insert_with(|| short_name(name)),
             kernel_id: &kernel_id(name),

@@ -6,10 +6,11 @@
 //! ```
 
 pub mod category;
-mod cpp;
+pub(crate) mod cpp;
 mod demangle;
 pub mod occupancy;
-mod patterns;
+pub(crate) mod patterns;
+pub mod role;
 pub mod serving;
 pub(crate) mod short;
 pub mod tensor_cores;

@@ -5,7 +5,8 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
 /// Patterns in their order. Classes are those of ASCII, because names are ASCII for the most part.
-pub(super) struct NamePatterns {
+#[derive(Debug)]
+pub(crate) struct NamePatterns {
     regex: Regex,
     /// Patterns and texts are compared in lower case.
     in_lower_case: bool,
@@ -16,7 +17,7 @@ impl NamePatterns {
     ///
     /// # Errors
     /// A description of a pattern that is none.
-    pub(super) fn new<P: AsRef<str>>(patterns: &[P]) -> Result<Self, String> {
+    pub(crate) fn new<P: AsRef<str>>(patterns: &[P]) -> Result<Self, String> {
         // `regex::RegexSet` is the same, but first looks for texts with which matches begin. It does not use
         // them where patterns overlap, and takes twice as long to be made.
         let config = Config::new().match_kind(MatchKind::All).auto_prefilter(false).utf8_empty(false);
@@ -30,13 +31,13 @@ impl NamePatterns {
     ///
     /// # Errors
     /// As [`NamePatterns::new`]; and for an escape in upper case, which would become another one.
-    pub(super) fn in_any_case<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<Self, String> {
+    pub(crate) fn in_any_case<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<Self, String> {
         let patterns: Vec<String> = patterns.map(|pattern| lower(pattern)).collect::<Result<_, _>>()?;
         Ok(Self { in_lower_case: true, ..Self::new(&patterns)? })
     }
 
     /// Indices of those that match, in order.
-    pub(super) fn matches(&self, text: &str) -> PatternSet {
+    pub(crate) fn matches(&self, text: &str) -> PatternSet {
         let mut found = PatternSet::new(self.regex.pattern_len());
         match self.in_lower_case {
             true => self.regex.which_overlapping_matches(&Input::new(&text.to_ascii_lowercase()), &mut found),
@@ -46,7 +47,7 @@ impl NamePatterns {
     }
 
     /// Index of the first that matches.
-    pub(super) fn first(&self, text: &str) -> Option<usize> {
+    pub(crate) fn first(&self, text: &str) -> Option<usize> {
         self.matches(text).iter().next().map(|id| id.as_usize())
     }
 }

@@ -11,6 +11,7 @@ use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::dtype::{dtype_in_kernel, dtype_name};
 use hta_trace::collective::group::{HeaderGroups, Members};
 use hta_trace::collective::{CallShape, CollectiveCall, Message};
+use hta_trace::kernel::role::KernelRole;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
@@ -119,6 +120,7 @@ fn described(
     for &op in chain {
         e.add(trace, op);
     }
+    e.kind = e.kind.or_else(|| a.role.and_then(KernelRole::kind));
     let of_operators = || chain.iter().find_map(|o| kind_in(trace.name(*o)));
     if let Some((at, lane)) = launch
         && (e.dtype.is_none() || e.kind.is_none())
@@ -130,7 +132,11 @@ fn described(
         e.kind = e.kind.or_else(|| if is_title { of_operators() } else { kind_in(trace.name(mark)) });
     }
     let of_kernel = || kind_in(trace.text(a.name));
-    let kind = e.kind.or_else(of_kernel).or_else(of_operators).unwrap_or(CollectiveKind::Unknown);
+    // Kernels of programs, below operators of symmetric memory.
+    let of_owner =
+        || a.op().map(|op| trace.name(op)).filter(|op| op.starts_with("symm_mem::")).and_then(kind_in);
+    let kind = e.kind.or_else(of_kernel).or_else(of_operators).or_else(of_owner);
+    let kind = kind.unwrap_or(CollectiveKind::Unknown);
     if e.dtype.is_none() {
         e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
     }

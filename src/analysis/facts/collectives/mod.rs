@@ -10,7 +10,8 @@ pub(crate) mod shapes;
 use found::CallCollector;
 use hta_trace::activity::Activity;
 use hta_trace::category::Class;
-use hta_trace::collective::RankCalls;
+use hta_trace::collective::{CollectiveKind, RankCalls};
+use hta_trace::kernel::role::KernelRole;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::rules::copy_kind;
 use hta_trace::timeline::WorkClass;
@@ -25,6 +26,12 @@ pub(crate) fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static 
         WorkClass::Memory | WorkClass::Communication => Some(copy_kind(a.class, trace.text(a.name))),
         WorkClass::Compute => None,
     }
+}
+
+/// The part of a GPU activity in an exchange: what the kernel rules name, or the kind of its collective.
+pub(crate) fn role_name(role: Option<KernelRole>, kind: Option<&'static str>) -> Option<&'static str> {
+    let is_known = |kind: &&str| CollectiveKind::named(kind).is_some_and(|k| k != CollectiveKind::Unknown);
+    role.map(KernelRole::name).or(kind.filter(is_known))
 }
 
 /// The rank's calls of collectives.
