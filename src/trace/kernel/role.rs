@@ -4,7 +4,8 @@ use crate::collective::CollectiveKind;
 
 macro_rules! roles {
     ($($(#[doc = $doc:literal])* $id:ident $name:literal $kind:expr;)+) => {
-        /// The part of a kernel in an exchange between ranks, as a rule names it. Of two that match the first decides.
+        /// The part of a kernel in an exchange between ranks, as a rule names it. Of two that match the first
+        /// decides.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum KernelRole { $($(#[doc = $doc])* $id),+ }
 

@@ -31,6 +31,7 @@ mod hta_sequences;
 mod hta_tables;
 mod invariants;
 mod kernel_categories;
+mod kernel_roles;
 mod known_answers;
 mod launches;
 mod lines;

@@ -1,0 +1,139 @@
+//! One rule, and how it looks at a kernel's name.
+
+use crate::category::Class;
+use crate::kernel::cpp::{base, head, last, normalized};
+use crate::kernel::demangled;
+use crate::kernel::patterns::NamePatterns;
+use crate::kernel::role::KernelRole;
+use crate::timeline::WorkClass;
+use regex::{Regex, RegexBuilder};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+/// Reason of activities that no rule matched.
+pub(super) const DEFAULT_REASON: &str = "default";
+
+/// A regular expression that is compiled when first needed, because compiling takes longer than matching all
+/// names of a trace.
+#[derive(Debug)]
+pub(super) struct LazyRegex {
+    pub(super) text: String,
+    regex: OnceLock<Regex>,
+}
+
+impl LazyRegex {
+    pub(super) fn new(text: String) -> Self {
+        Self { text, regex: OnceLock::new() }
+    }
+
+    pub(super) fn regex(&self) -> Result<&Regex, regex::Error> {
+        if let Some(made) = self.regex.get() {
+            return Ok(made);
+        }
+        let made = RegexBuilder::new(&self.text).case_insensitive(true).build()?;
+        Ok(self.regex.get_or_init(|| made))
+    }
+
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.regex().is_ok_and(|r| r.is_match(text))
+    }
+}
+
+/// One rule; it matches if all of its conditions do.
+#[derive(Debug)]
+pub(super) struct ClassRule {
+    pub(super) reason: String,
+    pub(super) work: WorkClass,
+    pub(super) role: Option<KernelRole>,
+    /// In lower case; every name that the rule matches contains one of them. Names are all tried if empty.
+    pub(super) any: Vec<String>,
+    pub(super) category: Option<Vec<Class>>,
+    pub(super) name: Option<LazyRegex>,
+    pub(super) not_name: Option<LazyRegex>,
+    /// On the path of a C++ name, without types, and on its last part.
+    pub(super) path: Option<Arc<LazyRegex>>,
+    pub(super) function: Option<LazyRegex>,
+    pub(super) needs_collective_arg: bool,
+    pub(super) op: Option<LazyRegex>,
+}
+
+/// A kernel's name in the spellings that rules look at.
+pub(super) struct Spellings<'a> {
+    raw: &'a str,
+    /// Without mangling, and without the suffix of ROCm's kernel descriptors.
+    plain: Cow<'a, str>,
+    /// The path of the function without types and parameters.
+    path: String,
+}
+
+impl<'a> Spellings<'a> {
+    pub(super) fn new(raw: &'a str) -> Self {
+        let bare = raw.strip_suffix(".kd").or_else(|| raw.strip_suffix(" [clone .kd]")).unwrap_or(raw);
+        let plain = demangled(bare);
+        let path = base(head(&normalized(&plain)));
+        Self { raw, plain, path }
+    }
+
+    fn any(&self, is: impl Fn(&str) -> bool) -> bool {
+        is(self.raw) || (self.raw != self.plain && is(&self.plain))
+    }
+}
+
+impl ClassRule {
+    /// Whether a name is one that the rule matches, given that it contains one of the rule's words.
+    pub(super) fn fits(&self, name: &Spellings) -> bool {
+        self.name.as_ref().is_none_or(|x| name.any(|text| x.is_in(text)))
+            && !self.not_name.as_ref().is_some_and(|x| name.any(|text| x.is_in(text)))
+            && self.path.as_ref().is_none_or(|x| x.is_in(&name.path))
+            && self.function.as_ref().is_none_or(|x| x.is_in(last(&name.path)))
+    }
+
+    /// Whether it looks at no name.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.name.is_none() && self.not_name.is_none() && self.path.is_none() && self.function.is_none()
+    }
+
+    pub(super) fn patterns(&self) -> impl Iterator<Item = &LazyRegex> {
+        let own = [&self.name, &self.not_name, &self.op, &self.function];
+        own.into_iter().flatten().chain(self.path.as_deref())
+    }
+
+    /// Whether it says of a kernel only its role: the class is that of kernels that no rule knows.
+    pub(super) fn is_default(&self) -> bool {
+        self.reason == DEFAULT_REASON
+    }
+}
+
+/// The words of all rules, which tell at once the rules that a name may match.
+#[derive(Debug)]
+pub(super) struct RuleWords {
+    /// `None` if no rule has words.
+    words: Option<NamePatterns>,
+    /// Of each word its rule.
+    of: Vec<u16>,
+    /// Rules without words.
+    always: Vec<u16>,
+}
+
+impl RuleWords {
+    pub(super) fn new(rules: &[ClassRule]) -> Self {
+        let (mut words, mut of, mut always) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, rule) in (0..).zip(rules) {
+            always.extend(rule.any.is_empty().then_some(i));
+            words.extend(rule.any.iter().map(|word| regex::escape(word)));
+            of.resize(words.len(), i);
+        }
+        // Escaped texts are always expressions.
+        Self { words: NamePatterns::in_any_case(words.iter()).ok(), of, always }
+    }
+
+    /// The rules that a name may match, in order.
+    pub(super) fn of(&self, name: &str) -> Vec<u16> {
+        let found = self.words.as_ref().map(|words| words.matches(name));
+        let with_words = found.iter().flat_map(|set| set.iter()).filter_map(|id| self.of.get(id.as_usize()));
+        let mut all: Vec<u16> = with_words.chain(&self.always).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
