@@ -94,6 +94,13 @@ mod tests {
         assert_eq!(rate("NVIDIA H100 80GB HBM3"), Some(450.0));
         assert_eq!(rate("NVIDIA A100-SXM4-80GB"), Some(300.0));
         assert_eq!(rate("Tesla V100-SXM2-32GB"), Some(150.0));
+        for device in ["NVIDIA B200", "NVIDIA GB200", "NVIDIA GB300", "NVIDIA B300 SXM6 AC"] {
+            assert_eq!(rate(device), Some(900.0), "{device}");
+        }
+        for device in ["NVIDIA H20", "NVIDIA H20-3e", "NVIDIA H200", "NVIDIA H200 NVL"] {
+            assert_eq!(rate(device), Some(450.0), "{device}");
+        }
+        assert_eq!((rate("AMD Instinct MI308X"), rate("NVIDIA GB10")), (None, None));
         // Sold with several links, or none.
         assert_eq!((rate("NVIDIA H100"), rate("NVIDIA H100 PCIe"), rate("NVIDIA L4")), (None, None, None));
         assert_eq!(known.of("NVIDIA H100 80GB HBM3", LinkPath::Nic), None);

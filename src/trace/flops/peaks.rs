@@ -9,7 +9,7 @@ const BUILTIN: &str = include_str!("../../../data/device_peaks.toml");
 
 /// Known devices, by file: those of a file count before those of the files after it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Peaks(Vec<Vec<DevicePeaks>>);
+pub struct Peaks(Vec<PeaksFile>);
 
 /// Peak rates of one product.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -54,10 +54,11 @@ struct DenseRates {
     int8: Option<f64>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct PeaksFile {
-    #[serde(default)]
+    /// Parts of names of devices that this file and those after it have no peaks of.
+    without_peaks: Vec<String>,
     device: Vec<DevicePeaks>,
 }
 
@@ -91,7 +92,7 @@ impl Peaks {
                 return Err(format!("device `{}`: expected a part of its name in `match`", d.name));
             }
         }
-        Ok(Self(vec![file.device]))
+        Ok(Self(vec![file]))
     }
 
     /// The devices that hta knows.
@@ -132,30 +133,38 @@ impl Peaks {
         })
     }
 
-    /// The entry with the longest part of a device's name among those that fit.
+    /// The entry that fits among those with the longest part of a device's name: a shorter part is the name of
+    /// another product.
     fn named(&self, device: &Device, fits: impl Fn(&DevicePeaks) -> bool) -> Option<&DevicePeaks> {
         let name = device.display_name().to_ascii_lowercase();
-        let length = |d: &DevicePeaks| {
-            let parts = d.parts.iter().filter(|p| !p.is_empty() && name.contains(&p.to_ascii_lowercase()));
-            parts.map(String::len).max()
-        };
-        self.0.iter().find_map(|file| {
-            let found = file.iter().filter(|d| fits(d)).filter_map(|d| Some((length(d)?, d)));
+        let has = |p: &&String| !p.is_empty() && name.contains(&p.to_ascii_lowercase());
+        let length = |d: &DevicePeaks| d.parts.iter().filter(has).map(String::len).max();
+        for file in &self.0 {
+            if file.without_peaks.iter().any(|p| has(&p)) {
+                return None;
+            }
+            let longest = file.device.iter().filter_map(length).max();
             // Of equally long matches the first entry counts.
-            found.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|(_, d)| d)
-        })
+            let found = file.device.iter().find(|d| longest.is_some() && length(d) == longest && fits(d));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
     }
 }
 
 impl DevicePeaks {
     /// Peak rate for a number type, FLOP/s; `None` if the device has none. Single precision on matrix units
-    /// is TF32.
+    /// is TF32; only matrix units of before BF16 have no other rate of it than the vector units.
     pub fn flops_per_s(&self, number: Number, units: Units) -> Option<f64> {
         let r = self.tflops;
         let tera = match (number, units) {
             (Number::Float64, Units::Matrix) => r.fp64_matrix.or(r.fp64),
             (Number::Float64, Units::Vector) => r.fp64,
-            (Number::Float32, Units::Matrix) => r.tf32.or(r.fp32_matrix).or(r.fp32),
+            (Number::Float32, Units::Matrix) => {
+                r.tf32.or(r.fp32_matrix).or(r.fp32.filter(|_| r.bf16.is_none()))
+            }
             (Number::Float32, Units::Vector) => r.fp32,
             (Number::Float16, Units::Matrix) => r.fp16,
             (Number::Float16, Units::Vector) => r.fp16_vector.or(r.fp32),
@@ -205,6 +214,74 @@ mod tests {
         assert_eq!(known("", 206, 304), is("MI300X"));
         assert_eq!(known("NVIDIA H100", 102, 132), None);
         assert_eq!(known("A device of tomorrow", 206, 100), None);
+    }
+
+    #[test]
+    fn no_entry_takes_the_name_of_another() {
+        let peaks = Peaks::builtin();
+        let all: Vec<&DevicePeaks> = peaks.0.iter().flat_map(|file| &file.device).collect();
+        let named = |text: &str, d: &DevicePeaks| Device {
+            memory_bytes: Some(d.memory_gb.map_or(0, |[least, most]| ((least + most) / 2.0 * 1e9) as u64)),
+            sm_count: d.units,
+            ..device(text, 0, 0)
+        };
+        for (own, part) in all.iter().flat_map(|d| d.parts.iter().map(move |p| (*d, p))) {
+            for text in [part.clone(), format!("NVIDIA {part}"), format!("AMD {part} AC")] {
+                assert_eq!(peaks.of(&named(&text, own)).map(|d| &d.name), Some(&own.name), "{text}");
+                // Whatever the properties: its own, one that shares the name, or none.
+                for other in &all {
+                    let found = peaks.of(&named(&text, other));
+                    assert!(found.is_none_or(|d| d.parts.contains(part)), "{text} as {}", other.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_without_known_peaks_take_those_of_no_other() {
+        for (name, gigabytes, units) in [
+            ("AMD Instinct MI308X", 206, 80),
+            ("AMD Instinct MI308X", 206, 304),
+            ("", 206, 80),
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 10, 16),
+            ("NVIDIA H20", 150, 132),
+            ("NVIDIA L4", 48, 142),
+            ("NVIDIA L20Z", 85, 132),
+            ("NVIDIA L40G", 25, 142),
+            ("NVIDIA T400 4GB", 4, 6),
+            ("Quadro P1000", 4, 5),
+            ("NVIDIA H800 NVL", 100, 132),
+            ("NVIDIA RTX 6000 Ada Generation", 51, 142),
+            ("NVIDIA RTX PRO 5000 Blackwell", 51, 110),
+            ("NVIDIA RTX PRO 4500 Blackwell", 34, 82),
+            ("NVIDIA GeForce RTX 5080", 17, 84),
+            ("NVIDIA GeForce RTX 5070 Ti", 17, 70),
+            ("NVIDIA GeForce RTX 5090 D", 34, 170),
+            ("NVIDIA GeForce RTX 5090 Laptop GPU", 25, 82),
+            ("NVIDIA GeForce RTX 4090 Laptop GPU", 17, 76),
+        ] {
+            assert_eq!(known(name, gigabytes, units), None, "{name}");
+        }
+        let is = |name: &str| Some(name.to_string());
+        assert_eq!(known("NVIDIA GB200 NVL4", 190, 152), is("GB200"));
+        assert_eq!(known("NVIDIA B200", 192, 148), is("B200"));
+        assert_eq!(known("NVIDIA B300 SXM6 AC", 288, 148), is("B300"));
+        assert_eq!(known("NVIDIA H200", 150, 132), is("H200 SXM"));
+        assert_eq!(known("NVIDIA H20-3e", 150, 78), is("H20 141 GB"));
+        assert_eq!(known("NVIDIA H800 PCIe", 85, 114), is("H800 PCIe"));
+        assert_eq!(known("Tesla P100-PCIE-16GB", 17, 56), is("P100 PCIe 16 GB"));
+        assert_eq!(known("AMD Instinct MI250X / MI250", 68, 104), is("MI250 (one die)"));
+    }
+
+    #[test]
+    fn single_precision_on_matrix_units_is_not_guessed() {
+        let tera = |name: &str, units: Units| {
+            let d = Peaks::builtin().0.iter().flat_map(|f| &f.device).find(|d| d.name == name)?;
+            d.flops_per_s(Number::Float32, units).map(|rate| rate / 1e12)
+        };
+        assert_eq!((tera("GB10", Units::Matrix), tera("GB10", Units::Vector)), (None, Some(31.0)));
+        assert_eq!(tera("V100 SXM2", Units::Matrix), Some(15.7));
+        assert_eq!(tera("MI355X", Units::Matrix), Some(157.0));
     }
 
     #[test]
