@@ -14,6 +14,7 @@ mod critical_path;
 mod cupti;
 mod cuspy;
 mod cut_files;
+mod devices;
 mod diagnosis;
 mod diff;
 mod diff_invariants;
