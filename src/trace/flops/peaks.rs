@@ -133,8 +133,8 @@ impl Peaks {
         })
     }
 
-    /// The entry that fits among those with the longest part of a device's name: a shorter part is the name of
-    /// another product.
+    /// The entry that fits among those with the longest part of a device's name, and those that share a part of
+    /// it with one of them: another shorter part is the name of another product.
     fn named(&self, device: &Device, fits: impl Fn(&DevicePeaks) -> bool) -> Option<&DevicePeaks> {
         let name = device.display_name().to_ascii_lowercase();
         let has = |p: &&String| !p.is_empty() && name.contains(&p.to_ascii_lowercase());
@@ -143,9 +143,12 @@ impl Peaks {
             if file.without_peaks.iter().any(|p| has(&p)) {
                 return None;
             }
-            let longest = file.device.iter().filter_map(length).max();
+            let Some(longest) = file.device.iter().filter_map(length).max() else { continue };
+            let first = file.device.iter().filter(|d| length(d) == Some(longest));
+            let names: Vec<&String> = first.flat_map(|d| &d.parts).filter(has).collect();
+            let may = |d: &&DevicePeaks| d.parts.iter().any(|p| names.contains(&p)) && fits(d);
             // Of equally long matches the first entry counts.
-            let found = file.device.iter().find(|d| longest.is_some() && length(d) == longest && fits(d));
+            let found = file.device.iter().filter(may).min_by_key(|d| std::cmp::Reverse(length(d)));
             if found.is_some() {
                 return found;
             }
@@ -231,7 +234,8 @@ mod tests {
                 // Whatever the properties: its own, one that shares the name, or none.
                 for other in &all {
                     let found = peaks.of(&named(&text, other));
-                    assert!(found.is_none_or(|d| d.parts.contains(part)), "{text} as {}", other.name);
+                    let is_kin = found.is_none_or(|d| d.parts.iter().any(|p| own.parts.contains(p)));
+                    assert!(is_kin, "{text} as {}", other.name);
                 }
             }
         }
