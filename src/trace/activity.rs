@@ -6,8 +6,8 @@
 
 use crate::args::Arg;
 use crate::category::Class;
+use crate::collective::KernelRole;
 use crate::events::Columns;
-use crate::kernel::role::KernelRole;
 use crate::rules::{ClassRules, copy_kind};
 use crate::strings::StrId;
 use crate::timeline::WorkClass;

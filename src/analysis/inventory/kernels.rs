@@ -80,10 +80,8 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
     let mut table = KernelsTable::default();
     let args = &trace.columns.args;
     let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
-    let nodes = GraphNodes::of(trace);
-    let directions = Directions::of(trace);
-    let mut launches = LaunchShapes::new(trace);
-    let modules = RowModules::new(trace);
+    let (nodes, directions) = (GraphNodes::of(trace), Directions::of(trace));
+    let (mut launches, modules) = (LaunchShapes::new(trace), RowModules::new(trace));
     let mut names: HashMap<StrId, (String, String)> = HashMap::new();
     for (i, a) in (0..).zip(&trace.activities) {
         let launch = a.launch().map(|l| trace.span(l));

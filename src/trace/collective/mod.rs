@@ -8,7 +8,9 @@ pub mod dtype;
 pub mod group;
 mod kind;
 pub mod ranks;
+mod role;
 
 pub use call::{CallShape, CallShapes, CollectiveCall, Message, RankCalls};
 pub use group::{LocalGroup, Members};
 pub use kind::CollectiveKind;
+pub use role::KernelRole;

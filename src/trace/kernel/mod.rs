@@ -10,7 +10,6 @@ pub(crate) mod cpp;
 mod demangle;
 pub mod occupancy;
 pub(crate) mod patterns;
-pub mod role;
 pub mod serving;
 pub(crate) mod short;
 pub mod tensor_cores;

@@ -1,7 +1,7 @@
 //! The file of kernel rules, as TOML has it, and the rules that its lines stand for.
 
 use crate::category::Class;
-use crate::kernel::role::KernelRole;
+use crate::collective::KernelRole;
 use crate::rules::rule::{ClassRule, DEFAULT_REASON, LazyRegex};
 use crate::timeline::WorkClass;
 use serde::Deserialize;

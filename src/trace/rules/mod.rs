@@ -7,7 +7,7 @@ mod rule;
 pub use kinds::{collective_kind, copy_kind};
 
 use crate::category::Class;
-use crate::kernel::role::KernelRole;
+use crate::collective::KernelRole;
 use crate::strings::{StrId, TraceTexts};
 use crate::timeline::WorkClass;
 use file::{ClassRulesFile, library_rules, rule};

@@ -1,10 +1,10 @@
 //! One rule, and how it looks at a kernel's name.
 
 use crate::category::Class;
+use crate::collective::KernelRole;
 use crate::kernel::cpp::{base, head, last, normalized};
 use crate::kernel::demangled;
 use crate::kernel::patterns::NamePatterns;
-use crate::kernel::role::KernelRole;
 use crate::timeline::WorkClass;
 use regex::{Regex, RegexBuilder};
 use std::borrow::Cow;

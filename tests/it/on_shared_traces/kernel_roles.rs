@@ -67,7 +67,10 @@ fn kernels_of_exchange_libraries_have_their_class_role_and_kind() {
         let is_fused = kernel.text("class") == "fused_communication";
         let class = if is_fused { "compute" } else { kernel.text("class") };
         let kind = if is_fused { "" } else { kernel.kind() };
-        let role = if row.has("role") { row.text("role") } else { "none" };
+        let role = match row.text("role") {
+            "" => "none",
+            role => role,
+        };
         let found = [row.text("class"), role, row.text("kind"), row.text("category")];
         let is_right = [class, kernel.text("also")].contains(&found[0])
             && found[1] == kernel.text("role")

@@ -1,6 +1,6 @@
 //! What a kernel of a library does in an exchange between ranks (`hta explain rules`).
 
-use crate::collective::CollectiveKind;
+use crate::collective::kind::CollectiveKind;
 
 macro_rules! roles {
     ($($(#[doc = $doc:literal])* $id:ident $name:literal $kind:expr;)+) => {
