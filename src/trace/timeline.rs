@@ -4,11 +4,12 @@
 //!   compute        CCCCCCCC......CCCC.........
 //!   communication  ....KKKKKKKK............KKK
 //!   memory         ..........MMMM....MM.......
+//!   fused          ...........................     exchange and product in one kernel
 //!   segments       |c  |ck |k |km|cm|c|m|.|k |     each with a set of classes
 //! ```
 //!
-//! One sweep gives the segments. Every share of time (compute, exposed communication, overlap, the seven
-//! class sets, idle) is a sum over them, so parts sum to the whole by construction.
+//! One sweep gives the segments. Every share of time (compute, exposed communication, overlap, the class
+//! sets, idle) is a sum over them, so parts sum to the whole by construction.
 
 use crate::interval::Union;
 use hta_base::units::{Ns, Span};
@@ -19,16 +20,20 @@ pub enum WorkClass {
     Compute,
     Communication,
     Memory,
+    /// Exchange and product in one kernel: nothing in a trace tells its exchange, product and waiting apart.
+    Fused,
 }
 
 impl WorkClass {
-    pub const ALL: [WorkClass; 3] = [WorkClass::Compute, WorkClass::Communication, WorkClass::Memory];
+    pub const ALL: [WorkClass; 4] =
+        [WorkClass::Compute, WorkClass::Communication, WorkClass::Memory, WorkClass::Fused];
 
     pub fn name(self) -> &'static str {
         match self {
             WorkClass::Compute => "compute",
             WorkClass::Communication => "communication",
             WorkClass::Memory => "memory",
+            WorkClass::Fused => "fused_communication",
         }
     }
 
@@ -37,24 +42,31 @@ impl WorkClass {
     }
 }
 
-/// A set of classes that run concurrently: bit 0 compute, 1 communication, 2 memory.
+/// A set of classes that run concurrently: bit 0 compute, 1 communication, 2 memory, 3 fused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkClassSet(pub u8);
 
 impl WorkClassSet {
-    /// The seven non-empty sets, in the order of output.
-    pub const SETS: [WorkClassSet; 7] = [
-        WorkClassSet(1),
-        WorkClassSet(2),
-        WorkClassSet(4),
-        WorkClassSet(3),
-        WorkClassSet(5),
-        WorkClassSet(6),
-        WorkClassSet(7),
-    ];
+    /// The non-empty sets, in the order of output: seven without fused kernels, then those with them.
+    pub const SETS: [WorkClassSet; 15] = {
+        let mut sets = [WorkClassSet(8); 15];
+        let plain = [1, 2, 4, 3, 5, 6, 7];
+        let mut i = 0;
+        while i < plain.len() {
+            sets[i] = WorkClassSet(plain[i]);
+            sets[i + 8] = WorkClassSet(plain[i] | 8);
+            i += 1;
+        }
+        sets
+    };
 
     pub fn has(self, work: WorkClass) -> bool {
         usize::from(self.0) & work.bit() != 0
+    }
+
+    fn is_exposed_communication(self) -> bool {
+        const PRODUCTS: u8 = (WorkClass::Compute.bit() | WorkClass::Fused.bit()) as u8;
+        self.has(WorkClass::Communication) && self.0 & PRODUCTS == 0
     }
 
     /// For example `compute+communication`.
@@ -66,11 +78,11 @@ impl WorkClassSet {
 
 /// Time per set of classes, ns; index 0 ("nothing runs") is always 0 here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TimePerSet(pub [Ns; 8]);
+pub struct TimePerSet(pub [Ns; 16]);
 
 impl TimePerSet {
     fn sum(&self, keep: impl Fn(WorkClassSet) -> bool) -> Ns {
-        (1..8u8).filter(|s| keep(WorkClassSet(*s))).map(|s| self.0[usize::from(s)]).sum()
+        (1..16u8).filter(|s| keep(WorkClassSet(*s))).map(|s| self.0[usize::from(s)]).sum()
     }
 
     /// Time with exactly this set running, ns.
@@ -93,12 +105,28 @@ impl TimePerSet {
         self.sum(|s| s.has(WorkClass::Memory))
     }
 
-    /// |K \ C|.
-    pub fn exposed_communication(&self) -> Ns {
-        self.sum(|s| s.has(WorkClass::Communication) && !s.has(WorkClass::Compute))
+    /// |F|.
+    pub fn fused_total(&self) -> Ns {
+        self.sum(|s| s.has(WorkClass::Fused))
     }
 
-    /// |M \ (C u K)|.
+    /// |F \ C|.
+    pub fn fused(&self) -> Ns {
+        self.sum(|s| s.has(WorkClass::Fused) && !s.has(WorkClass::Compute))
+    }
+
+    /// |K n F \ C|.
+    pub fn beside_fused(&self) -> Ns {
+        let is_both = |s: WorkClassSet| s.has(WorkClass::Communication) && s.has(WorkClass::Fused);
+        self.sum(|s| is_both(s) && !s.has(WorkClass::Compute))
+    }
+
+    /// |K \ (C u F)|.
+    pub fn exposed_communication(&self) -> Ns {
+        self.sum(WorkClassSet::is_exposed_communication)
+    }
+
+    /// |M \ (C u F u K)|.
     pub fn copies(&self) -> Ns {
         self.exactly(WorkClassSet(WorkClass::Memory.bit() as u8))
     }
@@ -108,7 +136,7 @@ impl TimePerSet {
         self.sum(|s| s.has(WorkClass::Communication) && s.has(WorkClass::Compute))
     }
 
-    /// |C u K u M|.
+    /// |C u F u K u M|.
     pub fn busy(&self) -> Ns {
         self.sum(|_| true)
     }
@@ -158,7 +186,7 @@ pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterat
 impl Timeline {
     /// Sweeps over spans with their classes, in any order. Empty spans add no busy time.
     pub fn new(activities: impl IntoIterator<Item = (Span, WorkClass)>) -> Self {
-        let mut running = [0i32; 3];
+        let mut running = [0i32; 4];
         let mut segments: Vec<ClassSegment> = Vec::new();
         let mut at = 0;
         for (t, work, step) in edges(activities) {
@@ -197,6 +225,17 @@ impl Timeline {
         Union::new(self.segments.iter().filter(|s| s.set.has(work)).map(|s| s.span))
     }
 
+    /// Exposed communication, K \ (C u F).
+    pub fn exposed_communication(&self) -> Union {
+        let bare = self.segments.iter().filter(|s| s.set.is_exposed_communication());
+        Union::new(bare.map(|s| s.span))
+    }
+
+    /// Whether work of a class runs at all.
+    pub fn has(&self, work: WorkClass) -> bool {
+        self.segments.iter().any(|s| s.set.has(work))
+    }
+
     fn before(&self, t: Ns) -> TimePerSet {
         let i = self.segments.partition_point(|s| s.span.start < t);
         let block = i / STRIDE;
@@ -215,7 +254,7 @@ impl Timeline {
         let mut shares = TimePerSet::default();
         if !window.is_empty() {
             let (a, b) = (self.before(window.start), self.before(window.end));
-            for i in 0..8 {
+            for i in 0..16 {
                 shares.0[i] = b.0[i] - a.0[i];
             }
         }
@@ -227,7 +266,7 @@ impl Timeline {
         let mut sum = TimePerSet::default();
         for w in windows {
             let part = self.shares_in(*w);
-            for i in 0..8 {
+            for i in 0..16 {
                 sum.0[i] += part.0[i];
             }
         }
@@ -242,7 +281,7 @@ mod tests {
 
     fn activities() -> impl Strategy<Value = Vec<(Span, WorkClass)>> {
         let one =
-            (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), WorkClass::ALL[w]));
+            (0i64..60, 0i64..12, 0usize..4).prop_map(|(s, d, w)| (Span::new(s, s + d), WorkClass::ALL[w]));
         prop::collection::vec(one, 0..14)
     }
 
@@ -273,8 +312,9 @@ mod tests {
             let timeline = Timeline::new(acts);
             let got = timeline.shares_in(w);
             prop_assert_eq!(got, want);
-            prop_assert_eq!(got.overlap() + got.exposed_communication(), got.communication());
-            prop_assert_eq!(got.compute() + got.exposed_communication() + got.copies(), got.busy());
+            let exposed = got.exposed_communication();
+            prop_assert_eq!(got.overlap() + got.beside_fused() + exposed, got.communication());
+            prop_assert_eq!(got.compute() + got.fused() + exposed + got.copies(), got.busy());
             prop_assert_eq!(timeline.busy().len_in(w), got.busy());
         }
     }

@@ -17,18 +17,18 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
 table! {
-    /// What a device was doing in a window; compute + exposed communication + copies + idle = dur. Exposed
-    /// communication is waiting or transfer, which the table `sync` divides.
+    /// What a device was doing in a window; compute + fused + exposed communication + copies + idle = dur.
+    /// Exposed communication is waiting or transfer, which the table `sync` divides.
     pub struct Breakdowns, BreakdownRow = "temporal_breakdown" by "rank, device, scope, step" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
         compute_ns: i64, "ns", "|C|: compute runs";
-        exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
-        copies_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
+        exposed_communication_ns: i64, "ns", "|K \\ (C u F)|: communication runs, no compute and no fused kernel";
+        copies_ns: i64, "ns", "|M \\ (C u F u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";
         communication_ns: i64, "ns", "|K|";
         memory_ns: i64, "ns", "|M|";
-        busy_ns: i64, "ns", "|C u K u M|";
+        busy_ns: i64, "ns", "|C u F u K u M|";
         compute_pct: Option<f64>, "%", "of the window";
         exposed_communication_pct: Option<f64>, "%", "of the window";
         copies_pct: Option<f64>, "%", "of the window";
@@ -36,6 +36,10 @@ table! {
         communication_pct: Option<f64>, "%", "of the window";
         memory_pct: Option<f64>, "%", "of the window";
         busy_pct: Option<f64>, "%", "of the window";
+        fused_ns: i64, "ns", "|F \\ C|: a fused kernel (exchange and product in one) runs and no compute";
+        beside_fused_ns: i64, "ns", "|K n F \\ C|: communication beside fused kernels";
+        exposed_upper_ns: i64, "ns", "exposed communication + fused: the most that can be exposed";
+        fused_pct: Option<f64>, "%", "of the window";
     }
 }
 
@@ -86,6 +90,10 @@ impl Analysis for Breakdown {
                     communication_pct: pct(s.communication()),
                     memory_pct: pct(s.memory()),
                     busy_pct: pct(s.busy()),
+                    fused_ns: s.fused(),
+                    beside_fused_ns: s.beside_fused(),
+                    exposed_upper_ns: s.exposed_communication() + s.fused(),
+                    fused_pct: pct(s.fused()),
                 });
             }
         }

@@ -105,6 +105,7 @@ impl<'a> Paths<'a> {
             WorkClass::Compute => PathClass::GpuCompute,
             WorkClass::Communication => PathClass::GpuCommunication,
             WorkClass::Memory => PathClass::GpuMemory,
+            WorkClass::Fused => PathClass::GpuFused,
         };
         out.push(a.span.start, class, Edge::Gpu, Some(a.row), None, SegmentPlace::Stream(i));
         WalkPosition::Start(i)

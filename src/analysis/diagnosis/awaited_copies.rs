@@ -40,7 +40,9 @@ pub(crate) fn copy_pieces(
 ) -> (Vec<LostPiece>, Vec<PageablePiece>) {
     let above = |w: WorkClass| work.timeline.when(w);
     let hidden = Union::new(
-        [WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()),
+        [WorkClass::Compute, WorkClass::Fused, WorkClass::Communication]
+            .iter()
+            .flat_map(|w| above(*w).spans().to_vec()),
     );
     let device = |c: &Copy| trace.activities[c.activity as usize].device() == work.device;
     let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();

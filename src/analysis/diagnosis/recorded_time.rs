@@ -77,6 +77,7 @@ pub(super) fn push(table: &mut RecordedTime, trace: &RankTrace, work: &DeviceWor
         let shares = work.timeline.shares_in_all(&spans);
         let parts = [
             ("compute", shares.compute()),
+            ("fused", shares.fused()),
             ("communication", shares.exposed_communication()),
             ("copies", shares.copies()),
         ];

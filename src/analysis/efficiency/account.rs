@@ -4,7 +4,7 @@
 //!   rank 0  |UUUUUUU|SSSS|FFF|MM|..I..|          |W| = T
 //!   rank 1  |UUUUUUUUUUUU|FFF|.I.|DDDDD          |W| = T - D
 //!
-//!   T = U + S + F + N + M + I + D      for every rank and step
+//!   T = U + X + S + F + N + M + I + D      for every rank and step
 //! ```
 
 use crate::job::delay::StepKey;
@@ -23,6 +23,8 @@ use std::sync::Arc;
 pub(crate) struct Parts {
     /// U: compute runs.
     pub compute: Ns,
+    /// X: fused kernels run and no compute: exchange, product and waiting in one.
+    pub(crate) fused: Ns,
     /// S: exposed communication that waits for other ranks.
     pub(crate) waiting: Ns,
     /// F: exposed communication that transfers.
@@ -38,12 +40,12 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// U + S + F + N + M: neither idle nor missing.
+    /// U + X + S + F + N + M: neither idle nor missing.
     fn busy(&self) -> Ns {
-        self.compute + self.waiting + self.transfer + self.unmatched + self.copies
+        self.compute + self.fused + self.waiting + self.transfer + self.unmatched + self.copies
     }
 
-    /// U + S + F + N + M + I, the device's window.
+    /// U + X + S + F + N + M + I, the device's window.
     pub(crate) fn window(&self) -> Ns {
         self.busy() + self.idle
     }
@@ -54,6 +56,7 @@ impl Add for Parts {
     fn add(self, o: Parts) -> Parts {
         Parts {
             compute: self.compute + o.compute,
+            fused: self.fused + o.fused,
             waiting: self.waiting + o.waiting,
             transfer: self.transfer + o.transfer,
             unmatched: self.unmatched + o.unmatched,
@@ -138,9 +141,10 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
     let mut span = StepAccount::default();
     for r in &rows {
         let w = r.window;
-        let busy = w.compute_only + w.overlapped + w.exposed + w.copies;
+        let busy = w.compute_only + w.overlapped + w.exposed + w.fused + w.copies;
         let parts = Parts {
             compute: w.compute_only + w.overlapped,
+            fused: w.fused,
             waiting: r.sync,
             transfer: r.transfer,
             unmatched: r.unmatched,
@@ -314,7 +318,7 @@ mod tests {
 
     fn parts(of: [Ns; 6]) -> Parts {
         let [compute, waiting, transfer, unmatched, copies, idle] = of;
-        Parts { compute, waiting, transfer, unmatched, copies, idle, finished_early: 0 }
+        Parts { compute, waiting, transfer, unmatched, copies, idle, ..Parts::default() }
     }
 
     #[test]

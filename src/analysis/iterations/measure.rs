@@ -118,7 +118,7 @@ pub(crate) fn measure<'a>(
     let names = HostNames::of(trace);
     let busy = work.timeline.busy();
     let replayed = replayed(trace, &on_device, &busy);
-    let bare = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
+    let bare = work.timeline.exposed_communication();
     let last_host = last_host_event(trace, iterations);
     let mut categories = NamedCategories { trace, known: BTreeMap::new() };
     let mut out = Vec::with_capacity(on_device.len());

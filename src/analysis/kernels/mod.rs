@@ -23,7 +23,7 @@ use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::units::{Ns, percent};
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::timeline::WorkClassSet;
+use hta_trace::timeline::{WorkClass, WorkClassSet};
 use hta_trace::window::{Scope, Window};
 use std::hash::Hash;
 
@@ -100,9 +100,10 @@ impl Analysis for Kernels {
 fn classes(trace: &RankTrace, options: &Options) -> Batch {
     let mut table = KernelClasses::default();
     for (work, windows) in WindowAccounts::of(trace).by_device(trace, &options.model) {
+        let sets = if work.timeline.has(WorkClass::Fused) { 15 } else { 7 };
         for w in windows {
             let s = w.shares;
-            for set in WorkClassSet::SETS {
+            for set in WorkClassSet::SETS.into_iter().take(sets) {
                 table.push(KernelClassRow {
                     rank: trace.rank,
                     device: work.device,

@@ -304,7 +304,7 @@ struct ClassSums {
 fn unlinked(trace: &RankTrace, scopes: &StepScopes) -> Batch {
     let mut table = Unlinked::default();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
-        let mut shares = vec![[ClassSums::default(); 3]; scopes.windows().len()];
+        let mut shares = vec![[ClassSums::default(); 4]; scopes.windows().len()];
         for a in work.activities.iter().map(|&i| &trace.activities[i as usize]) {
             for window in scopes.of(a.step()) {
                 let share = &mut shares[window][a.work as usize];

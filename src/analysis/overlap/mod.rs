@@ -17,16 +17,19 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 
 table! {
-    /// How much communication runs under compute; overlap + exposed = communication.
+    /// How much communication runs under compute; overlap + beside_fused + exposed = communication.
     pub(crate) struct Overlaps, OverlapRow = "overlap" by "rank, device, scope, step" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         communication_ns: i64, "ns", "|K|";
         compute_ns: i64, "ns", "|C|";
         overlap_ns: i64, "ns", "|K n C|";
-        exposed_ns: i64, "ns", "|K \\ C|";
+        exposed_ns: i64, "ns", "|K \\ (C u F)|";
         overlap_ratio: Option<f64>, "", "overlap / communication";
         beside_compute_ns: i64, "ns",
             "part of the communication on the stream of the compute, where nothing can overlap it";
+        fused_ns: i64, "ns", "|F \\ C|: fused kernels (exchange and product in one) without compute";
+        beside_fused_ns: i64, "ns", "|K n F \\ C|";
+        exposed_upper_ns: i64, "ns", "exposed + fused: the most that can be exposed";
     }
 }
 
@@ -90,8 +93,13 @@ impl Analysis for Overlap {
                     compute_ns: s.compute(),
                     overlap_ns: s.overlap(),
                     exposed_ns: s.exposed_communication(),
-                    overlap_ratio: ratio(s.overlap(), s.communication()),
+                    // Of exchanges with kernels of their own; not where most of the exchange may be fused.
+                    overlap_ratio: ratio(s.overlap(), s.communication())
+                        .filter(|_| s.fused_total() <= s.communication()),
                     beside_compute_ns: w.parts.iter().map(|part| beside.len_in(*part)).sum(),
+                    fused_ns: s.fused(),
+                    beside_fused_ns: s.beside_fused(),
+                    exposed_upper_ns: s.exposed_communication() + s.fused(),
                 });
             }
         }

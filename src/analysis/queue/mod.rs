@@ -233,7 +233,7 @@ fn push_device(
         full_call_count: 0,
         full_call_ns: 0,
         other_call_ns: 0,
-        kernel_ns: w.shares.compute() + w.shares.exposed_communication(),
+        kernel_ns: w.shares.compute() + w.shares.fused() + w.shares.exposed_communication(),
         idle_ns: w.idle(),
     };
     for (e, call) in own.iter().flat_map(|m| m.entered(w)) {

@@ -26,8 +26,8 @@ use hta_trace::window::Scope;
 use std::collections::BTreeMap;
 
 table! {
-    /// A window of a rank; compute_only + overlapped_communication + exposed_waiting + exposed_transfer
-    /// + unmatched + other = dur. Rows of one group have only the exposed parts of that group's
+    /// A window of a rank; compute_only + overlapped_communication + fused + exposed_waiting
+    /// + exposed_transfer + unmatched + other = dur. Rows of one group have only the exposed parts of that group's
     /// calls, and add up to more than the row of all groups where groups overlap.
     pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
         rank; device;
@@ -37,12 +37,13 @@ table! {
         dur_ns;
         compute_only_ns: Option<i64>, "ns", "|C \\ K|; null in the rows of one group";
         overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
+        fused_ns: Option<i64>, "ns", "|F \\ C|; null in the rows of one group";
         waiting_ns: i64, "ns",
             "exposed communication in which every running call waits for another rank";
         transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
         unmatched_ns: i64, "ns",
             "exposed communication in which no running call transfers and at least one has no match";
-        other_ns: Option<i64>, "ns", "neither compute nor communication; null in the rows of one group";
+        other_ns: Option<i64>, "ns", "none of these; null in the rows of one group";
         overlapped_waiting_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
         waiting_pct: Option<f64>, "%", "of the window";
         exposed_transfer_pct: Option<f64>, "%", "of the window";
@@ -131,10 +132,11 @@ impl SyncWindow<'_> {
             dur_ns: dur,
             compute_only_ns: whole(w.compute_only),
             overlapped_communication_ns: whole(w.overlapped),
+            fused_ns: whole(w.fused),
             waiting_ns: self.sync,
             transfer_ns: self.transfer,
             unmatched_ns: self.unmatched,
-            other_ns: whole(dur - w.compute_only - w.overlapped - w.exposed),
+            other_ns: whole(dur - w.compute_only - w.overlapped - w.exposed - w.fused),
             overlapped_waiting_ns: self.overlapped_wait,
             waiting_pct: percent(self.sync, dur),
             exposed_transfer_pct: percent(self.transfer, dur),

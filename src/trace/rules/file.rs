@@ -2,7 +2,7 @@
 
 use crate::category::Class;
 use crate::collective::KernelRole;
-use crate::rules::rule::{ClassRule, DEFAULT_REASON, LazyRegex};
+use crate::rules::rule::{ClassRule, DEFAULT_REASON, FUSED, LazyRegex};
 use crate::timeline::WorkClass;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub(super) fn rule(raw: RawClassRule) -> Result<ClassRule, String> {
     let role = role.map(|name| role_named(&name, &reason)).transpose()?;
     Ok(ClassRule {
         work: work.ok_or_else(|| {
-            format!("rule `{reason}`: expected compute, communication or memory, found `{class}`")
+            format!("rule `{reason}`: expected compute, communication, memory or fused_communication, found `{class}`")
         })?,
         role,
         any: lower_words(any.unwrap_or_default()),
@@ -106,14 +106,17 @@ pub(super) fn library_rules(raw: RawLibrary) -> Result<Vec<ClassRule>, String> {
     roles
         .into_iter()
         .map(|(role, text)| {
-            let is_exchange = role.is_some_and(|r| r.kind().is_some());
-            let work = if is_exchange { WorkClass::Communication } else { WorkClass::Compute };
-            let known = reason.clone().filter(|_| is_exchange);
-            if is_exchange && known.is_none() {
-                return Err(format!("library `{library}`: exchanges need a `reason`"));
-            }
+            let (work, reason) = match role {
+                Some(role) if role.is_fused() => (WorkClass::Fused, FUSED.to_string()),
+                Some(role) if role.kind().is_some() => {
+                    let known = reason.clone();
+                    let known = known.ok_or_else(|| format!("library `{library}`: exchanges need a `reason`"));
+                    (WorkClass::Communication, known?)
+                }
+                _ => (WorkClass::Compute, DEFAULT_REASON.to_string()),
+            };
             Ok(ClassRule {
-                reason: known.unwrap_or_else(|| DEFAULT_REASON.to_string()),
+                reason,
                 work,
                 role,
                 any: any.clone(),

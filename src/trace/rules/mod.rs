@@ -12,7 +12,7 @@ use crate::strings::{StrId, TraceTexts};
 use crate::timeline::WorkClass;
 use file::{ClassRulesFile, library_rules, rule};
 use hashbrown::HashMap;
-use rule::{ClassRule, DEFAULT_REASON, RuleWords, Spellings};
+use rule::{ClassRule, DEFAULT_REASON, FUSED, RuleWords, Spellings};
 use std::cell::LazyCell;
 use std::sync::OnceLock;
 
@@ -89,14 +89,16 @@ impl ClassRules {
         self.rule(index)?.role
     }
 
-    /// Place of the reason of rule `index` among the reasons of all rules; that of the default is the last.
+    /// Place of the reason of rule `index` among the reasons of all rules, then that of the default, then that of
+    /// fused kernels.
     pub fn place(&self, index: u16) -> u32 {
         let mut seen: Vec<&str> = Vec::new();
-        for rule in self.rules.iter().filter(|r| !r.is_default()) {
-            if !seen.contains(&rule.reason.as_str()) {
+        for rule in &self.rules {
+            if ![DEFAULT_REASON, FUSED].contains(&rule.reason.as_str()) && !seen.contains(&&*rule.reason) {
                 seen.push(&rule.reason);
             }
         }
+        seen.extend([DEFAULT_REASON, FUSED]);
         seen.iter().position(|r| *r == self.reason(index)).unwrap_or(seen.len()) as u32
     }
 
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn an_argument_decides_behind_local_steps_and_before_exchanges() {
         let fused = class("kernel_consumer_gemm_persistent", Class::Kernel, true, Some("symm_mem::x"));
-        assert_eq!(fused, (WorkClass::Compute, "default".to_string()));
+        assert_eq!(fused, (WorkClass::Fused, FUSED.to_string()));
         let exchange = class("kuserbuffers_pushsend(int*)", Class::Kernel, true, None);
         assert_eq!(exchange, (WorkClass::Communication, "collective_args".to_string()));
         let made = class("triton_poi_fused_all_reduce_1", Class::Kernel, true, Some("record_param_comms"));
@@ -254,7 +256,7 @@ mod tests {
         let text = "[[rule]]\nreason = \"x\"\nclass = \"fast\"\n";
         assert_eq!(
             ClassRules::parse(text).unwrap_err(),
-            "rule `x`: expected compute, communication or memory, found `fast`"
+            "rule `x`: expected compute, communication, memory or fused_communication, found `fast`"
         );
         assert!(
             ClassRules::parse("[[rule]]\nreason = \"x\"\nclass = \"compute\"\nname = '('\n")

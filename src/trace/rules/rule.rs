@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Reason of activities that no rule matched.
 pub(super) const DEFAULT_REASON: &str = "default";
+/// Reason of kernels of a library that exchange and multiply.
+pub(super) const FUSED: &str = "fused_kernel";
 
 /// A regular expression that is compiled when first needed, because compiling takes longer than matching all
 /// names of a trace.
@@ -96,11 +98,6 @@ impl ClassRule {
     pub(super) fn patterns(&self) -> impl Iterator<Item = &LazyRegex> {
         let own = [&self.name, &self.not_name, &self.op, &self.function];
         own.into_iter().flatten().chain(self.path.as_deref())
-    }
-
-    /// Whether it says of a kernel only its role: the class is that of kernels that no rule knows.
-    pub(super) fn is_default(&self) -> bool {
-        self.reason == DEFAULT_REASON
     }
 }
 

@@ -26,7 +26,6 @@ use hta_trace::meta::{ProcessRole, TimeEra};
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
-use hta_trace::timeline::WorkClass;
 use hta_trace::window::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,9 +50,11 @@ pub struct PartWindow {
     pub(crate) compute_only: Ns,
     /// Compute with concurrent communication, ns.
     pub(crate) overlapped: Ns,
-    /// Communication without concurrent compute, ns.
+    /// Communication without concurrent compute or fused kernels, ns.
     pub(crate) exposed: Ns,
-    /// Copies and sets of memory without compute and communication, ns.
+    /// Fused kernels without concurrent compute, ns.
+    pub(crate) fused: Ns,
+    /// Copies and sets of memory without compute, fused kernels and communication, ns.
     pub(crate) copies: Ns,
 }
 
@@ -344,7 +345,7 @@ fn orders(calls: &RankCalls, lanes: &[PartLane]) -> Vec<CallsByStart> {
 }
 
 fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model: &ModelOptions) -> PartLane {
-    let exposed = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
+    let exposed = work.timeline.exposed_communication();
     let on_device = trace.account_windows(work, model).into_iter().filter(|w| w.scope == Scope::DeviceStep);
     let on_device: Vec<WindowAccount> = on_device.map(|w| WindowAccount::new(work, w)).collect();
     let windows = windows.iter().copied().chain(&on_device).map(|w| {
@@ -358,6 +359,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model:
             compute_only: s.compute() - s.overlap(),
             overlapped: s.overlap(),
             exposed: s.exposed_communication(),
+            fused: s.fused(),
             copies: s.copies(),
         }
     });

@@ -285,6 +285,7 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Inv
             compute_only: r.compute_only_ns,
             overlapped: r.overlapped_ns,
             exposed: r.exposed_ns,
+            fused: r.fused_ns,
             copies: r.copies_ns,
         };
         out.push((below::<PartWindows>(i, "lane", r.lane, lanes)?, window));

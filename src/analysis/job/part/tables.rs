@@ -185,8 +185,9 @@ table! {
         is_partial: Option<bool>, "", "a step cut by the capture";
         compute_only_ns: i64, "ns", "compute without communication";
         overlapped_ns: i64, "ns", "compute and communication";
-        exposed_ns: i64, "ns", "communication without compute";
-        copies_ns: i64, "ns", "copies and sets without compute and communication";
+        exposed_ns: i64, "ns", "communication without compute and fused kernels";
+        fused_ns: i64, "ns", "fused kernels without compute";
+        copies_ns: i64, "ns", "copies and sets without the others";
     }
 }
 

@@ -244,6 +244,7 @@ fn windows(lanes: &[PartLane]) -> (Batch, Batch) {
                 compute_only_ns: w.compute_only,
                 overlapped_ns: w.overlapped,
                 exposed_ns: w.exposed,
+                fused_ns: w.fused,
                 copies_ns: w.copies,
             });
             for s in &w.spans {
