@@ -35,8 +35,9 @@ pub struct ToldCause {
 
 /// The parts of the time of all devices, which sum to it: columns of tables and fields of the totals, with
 /// their words.
-pub const TIME_PARTS: [(&str, &str); 7] = [
+pub const TIME_PARTS: [(&str, &str); 8] = [
     ("compute_ns", "compute"),
+    ("fused_ns", "fused"),
     ("waiting_ns", "waiting"),
     ("transfer_ns", "transfer"),
     ("unmatched_ns", "unmatched"),
@@ -59,6 +60,7 @@ pub struct JobTotals {
     #[serde(skip)]
     pub longest_step_ns: Ns,
     pub compute_ns: Ns,
+    pub(crate) fused_ns: Ns,
     pub(crate) waiting_ns: Ns,
     pub(crate) transfer_ns: Ns,
     pub(crate) unmatched_ns: Ns,

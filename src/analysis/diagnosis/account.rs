@@ -35,6 +35,8 @@ pub(crate) struct Lost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TimePart {
     Compute,
+    /// Exchange and product in one kernel: work, of which no part can be told lost.
+    Fused,
     Waiting,
     Transfer,
     Unmatched,
@@ -44,8 +46,9 @@ pub(crate) enum TimePart {
 }
 
 impl TimePart {
-    pub(crate) const ALL: [TimePart; 7] = [
+    pub(crate) const ALL: [TimePart; 8] = [
         TimePart::Compute,
+        TimePart::Fused,
         TimePart::Waiting,
         TimePart::Transfer,
         TimePart::Unmatched,
@@ -57,6 +60,7 @@ impl TimePart {
     pub(crate) fn name(self) -> &'static str {
         match self {
             TimePart::Compute => "compute",
+            TimePart::Fused => "fused",
             TimePart::Waiting => "waiting",
             TimePart::Transfer => "transfer",
             TimePart::Unmatched => "unmatched",
@@ -69,6 +73,7 @@ impl TimePart {
     pub fn of(self, parts: &Parts) -> Ns {
         match self {
             TimePart::Compute => parts.compute,
+            TimePart::Fused => parts.fused,
             TimePart::Waiting => parts.waiting,
             TimePart::Transfer => parts.transfer,
             TimePart::Unmatched => parts.unmatched,

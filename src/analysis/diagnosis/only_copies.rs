@@ -11,7 +11,8 @@ const KERNELS_PCT: Ns = 1;
 /// What runs in a job that only copies, with rates; `None` if kernels run, too. There copies are the work,
 /// and no time is lost in them.
 pub(crate) fn alone(account: &JobAccount) -> Option<String> {
-    let parts = [TimePart::Compute, TimePart::Waiting, TimePart::Transfer, TimePart::Unmatched];
+    let parts =
+        [TimePart::Compute, TimePart::Fused, TimePart::Waiting, TimePart::Transfer, TimePart::Unmatched];
     let kernels: Ns = parts.iter().map(|part| account.sum(*part)).sum();
     let copies = account.sum(TimePart::Copies);
     if copies == 0 || kernels * 100 >= copies * KERNELS_PCT {

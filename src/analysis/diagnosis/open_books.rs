@@ -57,7 +57,11 @@ fn unowned(found: &Diagnosis) -> Vec<(TimePart, f64)> {
         let owned: Ns = found.causes.iter().map(|c| c.owned_part(part)).sum();
         Some((part, percent(account.sum(part) - owned, account.all())?))
     };
-    TimePart::ALL.into_iter().filter(|part| *part != work).filter_map(share).collect()
+    TimePart::ALL
+        .into_iter()
+        .filter(|part| *part != work && *part != TimePart::Fused)
+        .filter_map(share)
+        .collect()
 }
 
 /// The time of a part that no cause owns; what is withheld is told as such.
@@ -83,7 +87,7 @@ fn item(found: &Diagnosis, part: TimePart, share: f64) -> Option<OpenItem> {
         TimePart::FinishedEarly => {
             format!("Ranks have ended their step before the slowest one {pct} of the time")
         }
-        TimePart::Compute => return None,
+        TimePart::Compute | TimePart::Fused => return None,
     };
     Some(OpenItem { sentence, share })
 }

@@ -87,8 +87,8 @@ table! {
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         part: Text, "",
-            "compute, waiting, transfer, unmatched, copies, idle, or finished_early: another device needs longer for \
-             the step";
+            "compute, fused, waiting, transfer, unmatched, copies, idle, or finished_early: another device needs \
+             longer for the step";
         cause: Option<Text>, "", "kind of the owner, or not_explained; null: compute time";
         finding_id: Option<Text>, "", "the owner, as in findings; null if it is not a finding";
         time_ns: i64, "ns", "time";

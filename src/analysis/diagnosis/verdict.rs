@@ -209,6 +209,7 @@ fn totals(account: &JobAccount) -> JobTotals {
         length_ns: account.length,
         longest_step_ns: account.steps.iter().map(|s| s.time).max().unwrap_or(0),
         compute_ns: sum(TimePart::Compute),
+        fused_ns: sum(TimePart::Fused),
         waiting_ns: sum(TimePart::Waiting),
         transfer_ns: sum(TimePart::Transfer),
         unmatched_ns: sum(TimePart::Unmatched),

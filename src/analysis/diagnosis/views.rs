@@ -19,9 +19,9 @@ struct RankLine {
     /// The device of a rank with several.
     device: Option<i64>,
     is_late: bool,
-    sums: [Ns; 7],
+    sums: [Ns; 8],
     /// Shares of the rank that the others of the row are like, percent.
-    shares: [Option<f64>; 7],
+    shares: [Option<f64>; 8],
 }
 
 impl RankLine {
@@ -120,7 +120,7 @@ fn summed<K: Eq + Hash>(lines: Vec<RankLine>, key: impl Fn(&RankLine) -> K) -> V
 pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let account = &found.account;
     let n = account.steps.len().max(1) as Ns;
-    let mut sums: BTreeMap<(u32, Option<i64>), [Ns; 7]> = BTreeMap::new();
+    let mut sums: BTreeMap<(u32, Option<i64>), [Ns; 8]> = BTreeMap::new();
     for (_, (part, device), cell) in account.cells() {
         let sum = sums.entry((job.parts[part as usize].rank, device)).or_default();
         sum.iter_mut().zip(TimePart::ALL).for_each(|(to, part)| *to += part.of(&cell.parts));
@@ -250,7 +250,7 @@ mod tests {
 
     /// A rank that computes for `compute` of 1,000 ns and waits for the rest.
     fn line(rank: u32, compute: Ns, is_late: bool) -> RankLine {
-        let sums = [compute, 1000 - compute, 0, 0, 0, 0, 0];
+        let sums = [compute, 1000 - compute, 0, 0, 0, 0, 0, 0];
         let shares = std::array::from_fn(|i| percent(sums[i], 1000));
         RankLine { ranks: vec![rank], device: None, is_late, sums, shares }
     }

@@ -18,8 +18,8 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {
-    /// The time of the devices of the job, of a process group or of a step; compute + waiting + transfer
-    /// + unmatched + copies + idle + finished_early = device_count * time, and parallel_efficiency =
+    /// The time of the devices of the job, of a process group or of a step; compute + fused + waiting
+    /// + transfer + unmatched + copies + idle + finished_early = device_count * time, and parallel_efficiency =
     /// load_balance * communication_efficiency * orchestration_efficiency.
     pub struct Efficiencies, EfficiencyRow = "efficiency" by "scope, process_group, step" {
         scope: Text, "", "job, group or step";
@@ -30,6 +30,7 @@ table! {
         step_count: u32, "", "steps in the sums; the recorded span counts as one";
         time_ns: i64, "ns", "T: sum over the steps of the longest window of the devices";
         compute_ns: i64, "ns", "U: compute runs; sum over devices and steps, as all of the following";
+        fused_ns: i64, "ns", "X: fused kernels (exchange and product in one) run and no compute";
         waiting_ns: i64, "ns", "S: exposed communication that waits for other ranks";
         transfer_ns: i64, "ns", "F: exposed communication that transfers";
         unmatched_ns: i64, "ns", "N: exposed communication without a match";
@@ -39,8 +40,8 @@ table! {
         parallel_efficiency: Option<f64>, "",
             "sum of U / (n T); null without compute, as all of the following";
         load_balance: Option<f64>, "", "sum of U / (n max U)";
-        communication_efficiency: Option<f64>, "", "max U / max (U + S + F + N + M)";
-        orchestration_efficiency: Option<f64>, "", "max (U + S + F + N + M) / T";
+        communication_efficiency: Option<f64>, "", "max U / max (U + X + S + F + N + M)";
+        orchestration_efficiency: Option<f64>, "", "max (U + X + S + F + N + M) / T";
         replayed_ns: Option<i64>, "ns",
             "T0: the replay of the job; null without collectives of several ranks or without devices, as all \
              of the following";
@@ -207,6 +208,7 @@ fn push(
         step_count: a.steps,
         time_ns: a.time,
         compute_ns: a.parts.compute,
+        fused_ns: a.parts.fused,
         waiting_ns: a.parts.waiting,
         transfer_ns: a.parts.transfer,
         unmatched_ns: a.parts.unmatched,

@@ -128,6 +128,7 @@ table! {
         basis: Text, "", "gpu: device activities; cpu: host work; none: the rank did neither";
         ts_ns; dur_ns;
         compute_ns: i64, "ns", "|C|: compute runs";
+        fused_ns: i64, "ns", "|F \\ C|: fused kernels (exchange and product in one) run and no compute";
         waiting_ns: i64, "ns", "communication without compute, in which a rank waits for another";
         transfer_ns: i64, "ns", "communication without compute, in which data moves";
         unmatched_ns: i64, "ns",

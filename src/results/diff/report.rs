@@ -124,20 +124,22 @@ fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
     let row = |name: &str, side: fn(&MetricPair) -> ExactFraction| -> Vec<String> {
         vec![name.to_string(), fmt_ns(ns(side(&step))), bar(p, side, longest)]
     };
+    let fused = pair(p, Metric::Fused);
+    let has_fused = fused.base.mean.num > 0 || fused.test.mean.num > 0;
+    let marks = match has_fused {
+        true => "compute # fused + waiting ~ transfer = unmatched ? copies - idle .",
+        false => "compute # waiting ~ transfer = unmatched ? copies - idle .",
+    };
     View {
         title: format!("Before and after, mean per {}", p.scope()),
-        columns: vec![
-            ("set", Align::Left),
-            ("step", Align::Right),
-            ("compute # waiting ~ transfer = unmatched ? copies - idle .", Align::Left),
-        ],
+        columns: vec![("set", Align::Left), ("step", Align::Right), (marks, Align::Left)],
         rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
         notes: notes(p, found, options),
     }
 }
 
 fn bar(p: &Population, side: fn(&MetricPair) -> ExactFraction, longest: f64) -> String {
-    let marks = ['#', '~', '=', '?', '-', '.'];
+    let marks = ['#', '+', '~', '=', '?', '-', '.'];
     let (mut out, mut sum) = (String::new(), 0.0);
     for (metric, mark) in Metric::PARTS.into_iter().zip(marks) {
         sum += side(&pair(p, metric)).value();

@@ -13,6 +13,8 @@ use std::cmp::Ordering;
 pub(crate) enum Metric {
     StepTime,
     Compute,
+    /// Exchange and product in one kernel, without compute.
+    Fused,
     Waiting,
     Transfer,
     Unmatched,
@@ -26,9 +28,10 @@ pub(crate) enum Metric {
 
 impl Metric {
     /// All metrics, in the order of the table.
-    pub(crate) const ALL: [Metric; 11] = [
+    pub(crate) const ALL: [Metric; 12] = [
         Metric::StepTime,
         Metric::Compute,
+        Metric::Fused,
         Metric::Waiting,
         Metric::Transfer,
         Metric::Unmatched,
@@ -41,13 +44,21 @@ impl Metric {
     ];
 
     /// The parts that sum to the step time.
-    pub(crate) const PARTS: [Metric; 6] =
-        [Metric::Compute, Metric::Waiting, Metric::Transfer, Metric::Unmatched, Metric::Copies, Metric::Idle];
+    pub(crate) const PARTS: [Metric; 7] = [
+        Metric::Compute,
+        Metric::Fused,
+        Metric::Waiting,
+        Metric::Transfer,
+        Metric::Unmatched,
+        Metric::Copies,
+        Metric::Idle,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Metric::StepTime => "step_time",
             Metric::Compute => "compute",
+            Metric::Fused => "fused",
             Metric::Waiting => "waiting",
             Metric::Transfer => "transfer",
             Metric::Unmatched => "unmatched",
@@ -90,6 +101,7 @@ impl Metric {
         match self {
             Metric::StepTime => w.dur,
             Metric::Compute => w.compute,
+            Metric::Fused => w.busy - w.compute - w.exposed - w.copies,
             Metric::Waiting => waiting,
             Metric::Transfer => transfer,
             Metric::Unmatched => w.exposed - waiting - transfer,
@@ -240,6 +252,10 @@ pub(crate) fn table(p: &Population) -> Batch {
     let step = pair(p, Metric::StepTime);
     for metric in Metric::ALL {
         let pair = pair(p, metric);
+        // Only where such kernels run.
+        if metric == Metric::Fused && pair.base.mean.num == 0 && pair.test.mean.num == 0 {
+            continue;
+        }
         table.push(SummaryRow {
             metric: metric.name(),
             is_part: metric.is_part(),
@@ -290,6 +306,7 @@ fn push_steps(table: &mut DiffSteps, name: &str, side: &ChosenRanks, p: &Populat
                 ts_ns: w.ts,
                 dur_ns: w.dur,
                 compute_ns: of(Metric::Compute),
+                fused_ns: of(Metric::Fused),
                 waiting_ns: of(Metric::Waiting),
                 transfer_ns: of(Metric::Transfer),
                 unmatched_ns: of(Metric::Unmatched),

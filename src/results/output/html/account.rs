@@ -1,4 +1,4 @@
-//! The account of time of every device in every step, by the parts of the verdict: compute, waiting,
+//! The account of time of every device in every step, by the parts of the verdict: compute, fused, waiting,
 //! transfer, unmatched, copies, idle, finished early. Times in ns.
 //!
 //! It is read once for the page: the tiles, the bars by rank, the division of communication in the breakdown,
@@ -16,13 +16,14 @@ use std::collections::BTreeMap;
 
 const PARTS: usize = TIME_PARTS.len();
 const COMPUTE: usize = 0;
-const WAITING: usize = 1;
-const TRANSFER: usize = 2;
-const UNMATCHED: usize = 3;
+const WAITING: usize = 2;
+const TRANSFER: usize = 3;
+const UNMATCHED: usize = 4;
 
 /// What the parts are, in the order of [`TIME_PARTS`].
 const MEANINGS: [&str; PARTS] = [
     "some compute runs",
+    "fused kernels (exchange and product in one) run and no compute",
     "communication runs and no compute, and another rank has not come yet",
     "communication runs and no compute, and all ranks are there",
     "communication runs and no compute, and its calls on other ranks are not known",

@@ -18,8 +18,8 @@ const MOST_STEPS: usize = 400;
 /// Largest number of windows that are listed.
 const MOST_CELLS: usize = 8_192;
 
-/// Length, compute, exposed communication, of that waiting and transfer, copies and idle time, ns.
-type WindowParts = [i64; 7];
+/// Length, compute, fused, exposed communication, of that waiting and transfer, copies and idle time, ns.
+type WindowParts = [i64; 8];
 
 columns! {
     Window of Breakdowns {
@@ -35,7 +35,9 @@ impl Window<'_> {
         let is_same = |of: &ExposedParts| of.waiting + of.transfer + of.unmatched == exposed;
         let step = PageStep::new(self.step, self.step_label);
         let of = account.exposed((self.rank, self.device), step).filter(is_same).unwrap_or_default();
-        [self.dur_ns, self.compute_ns, exposed, of.waiting, of.transfer, self.copies_ns, self.idle_ns]
+        let (dur, compute, copies, idle) = (self.dur_ns, self.compute_ns, self.copies_ns, self.idle_ns);
+        let fused = dur - compute - exposed - copies - idle;
+        [dur, compute, fused, exposed, of.waiting, of.transfer, copies, idle]
     }
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
                 let step = all.steps.entry(step).or_insert_with(|| StepSums {
                     windows: 0,
                     partial: 0,
-                    parts: [0; 7],
+                    parts: [0; 8],
                     shortest: i64::MAX,
                     longest: (-1, 0),
                 });
@@ -157,9 +159,10 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
     Ok((there && !all.lanes.is_empty()).then_some(all))
 }
 
-const PARTS: [Heading; 7] = [
+const PARTS: [Heading; 8] = [
     ("dur_ns", "length", CellType::Ns, "length of the window"),
     ("compute_ns", "compute", CellType::Ns, "some compute runs"),
+    ("fused_ns", "fused", CellType::Ns, "fused kernels (exchange and product in one) run and no compute"),
     ("exposed_communication_ns", "communication", CellType::Ns, "communication runs and no compute"),
     ("waiting_ns", "of that waiting", CellType::Ns, "another rank has not come yet"),
     ("transfer_ns", "of that transfer", CellType::Ns, "all ranks are there; what is neither is not known"),
@@ -188,7 +191,7 @@ pub(crate) fn section(
         by_lane.push(lane_cells(key, lane).into_iter().chain(lane.sums().map(Cell::Int)));
     }
     let shown: BTreeSet<&LaneKey> = listed.iter().map(|(k, _)| *k).collect();
-    let (mut rest, mut windows) = ([0; 7], 0u32);
+    let (mut rest, mut windows) = ([0; 8], 0u32);
     for (_, lane) in lanes.lanes.iter().filter(|(k, _)| !shown.contains(k)) {
         add(&mut rest, lane.sums());
         windows += lane.windows();
@@ -265,7 +268,7 @@ fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> G
     for (step, s) in &lanes.steps {
         let Some(place) = axis.place(step).and_then(|p| places.get_mut(p)) else { continue };
         let none =
-            || StepSums { windows: 0, partial: 0, parts: [0; 7], shortest: i64::MAX, longest: (-1, 0) };
+            || StepSums { windows: 0, partial: 0, parts: [0; 8], shortest: i64::MAX, longest: (-1, 0) };
         let at = place.get_or_insert_with(none);
         at.windows += s.windows;
         at.partial += s.partial;
@@ -317,7 +320,7 @@ fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<
     let (ranks, steps) =
         (PageAxis::new(&lanes.ranks, SIDE), PageAxis::new(&lanes.steps.keys().copied().collect(), SIDE));
     let mut lengths = Heat::<1>::new(&ranks, &steps);
-    let (mut left, mut left_parts) = (0, [0; 7]);
+    let (mut left, mut left_parts) = (0, [0; 8]);
     results.read::<Window>(|w| {
         let (Some(step), "step") = (PageStep::new(w.step, w.step_label), w.scope) else { return };
         let (key, found) = ((w.rank, w.device), w.parts(&lanes.account));

@@ -20,6 +20,7 @@ export function inkOn(tint) {
 /** The parts of time, which sum to a step: column, name, and colour. */
 export const PARTS = [
   ["compute_ns", "compute", "compute"],
+  ["fused_ns", "fused", "fused"],
   ["waiting_ns", "waiting", "waiting"],
   ["transfer_ns", "transfer", "communication"],
   ["unmatched_ns", "unmatched", "unmatched"],
@@ -29,7 +30,7 @@ export const PARTS = [
 ];
 
 /** Parts that are communication, with the stripes on its colour. @type {Record<string, [string, string, number]>} */
-const STRIPES = { waiting: ["late", "/", 135], unmatched: ["panel", "\\", 45] };
+const STRIPES = { fused: ["compute", "/", 135], waiting: ["late", "/", 135], unmatched: ["panel", "\\", 45] };
 
 /** How a part of time looks in a chart: waiting is striped as on the time axis. */
 export function partMarker(key) {
