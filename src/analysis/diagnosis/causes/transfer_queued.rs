@@ -13,12 +13,13 @@ use crate::job::exposed::ExposedKind;
 use crate::job::{Member, is_queued_behind};
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::Ns;
+use hta_trace::collective::CollectiveKind;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_queued",
     certainty: CauseCertainty::Likely,
     evidence: "transfer of a call that was ready, but started within 20 us after another kind or group of \
-               call on its stream, which is exposed itself",
+               call on its stream, which is exposed itself (no barrier of its group)",
     owns: "F, up to the delay",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule { takes, words, ..TransferRule::DEFAULT }),
@@ -54,8 +55,11 @@ fn delays(lane: &ExposedLane) -> HashMap<u32, Ns> {
         let (previous, c) = (call(before), call(i));
         let ready = job.ready(Member { part, call: i });
         let is_other = (previous.shape.group, previous.shape.kind) != (c.shape.group, c.shape.kind);
+        // A barrier of its group is a part of the exchange beside it: it waits for ranks, not for a stream.
+        let is_part = previous.shape.group == c.shape.group
+            && [previous, c].iter().any(|call| call.shape.kind == CollectiveKind::Barrier);
         let is_late = ready < previous.span.end && c.span.start - previous.span.end < QUEUED_MAX;
-        if is_other && is_late && is_queued_behind(previous, c) && exposed.contains(&before) {
+        if is_other && !is_part && is_late && is_queued_behind(previous, c) && exposed.contains(&before) {
             delays.insert(i, c.span.start - ready);
         }
     }
