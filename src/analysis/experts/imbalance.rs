@@ -3,10 +3,10 @@
 
 use crate::efficiency::account::StepLength;
 use crate::experts::chances::{HotRank, by_group, by_layer};
+use crate::job::Job;
 use crate::job::balanced::BalancedExperts;
-use crate::job::experts::{JobLayer, JobLayers, LayerBalance, of_member};
+use crate::job::experts::{JobLayer, JobLayers, LayerBalance, combine_waits};
 use crate::job::replay::ReplayedJob;
-use crate::job::{Job, Member};
 use hta_base::units::{Ns, percent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -119,11 +119,7 @@ fn layers_of_a_step(layers: &JobLayers) -> usize {
 
 /// What others wait in the combines of uneven layers, as far as tokens are the reason, ns.
 fn waits(job: &Job, uneven: &[(&JobLayer, LayerBalance)]) -> Ns {
-    let of_layer = |(l, b): &(&JobLayer, LayerBalance)| -> Ns {
-        let combine = |part: u32, call: u32| job.outcome(Member { part, call }).map_or(0, |o| o.wait);
-        let all: Ns = l.members.iter().map(|m| combine(m.part, of_member(job, *m).combine)).sum();
-        b.by_tokens(all)
-    };
+    let of_layer = |(l, b): &(&JobLayer, LayerBalance)| -> Ns { b.by_tokens(combine_waits(job, l)) };
     uneven.iter().map(of_layer).sum()
 }
 

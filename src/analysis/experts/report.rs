@@ -5,8 +5,8 @@ use crate::collectives::GroupSelection;
 use crate::experts::correlation::TokenCorrelation;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::facts::direction::Direction;
-use crate::job::experts::{JobLayer, JobLayers, LayerBalance, of_member};
-use crate::job::{Job, Member};
+use crate::job::Job;
+use crate::job::experts::{JobLayer, JobLayers, LayerBalance, combine_waits};
 use crate::sums::more;
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
 use hta_base::wording::ranks::ranks_in_column;
@@ -48,9 +48,7 @@ impl LayerSums {
         }
         self.is_unknown |= b.load_ratio.is_none();
         self.hot.extend(job.parts.get(b.hot as usize).map(|p| p.rank));
-        let wait = |part: u32, call: u32| job.outcome(Member { part, call }).map_or(0, |o| o.wait);
-        let combine = |m: &crate::job::experts::LayerMember| wait(m.part, of_member(job, *m).combine);
-        self.waits += l.members.iter().map(combine).sum::<Ns>();
+        self.waits += combine_waits(job, l);
     }
 
     fn cells(&self) -> Vec<String> {

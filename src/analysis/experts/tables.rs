@@ -3,7 +3,7 @@
 use crate::collectives::GroupSelection;
 use crate::experts::chances::LayerChances;
 use crate::job::delay::{StepKey, step_of};
-use crate::job::experts::{JobLayer, JobLayers};
+use crate::job::experts::{JobLayer, JobLayers, exchange_wait};
 use crate::job::{Job, Member};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
@@ -60,8 +60,9 @@ table! {
         per_token_ns: Option<f64>, "ns", "expert time over received tokens";
         dispatch_ns: i64, "ns", "length of the dispatch";
         combine_ns: i64, "ns", "length of the combine";
-        dispatch_wait_ns: Option<i64>, "ns", "of the dispatch, waiting for other ranks; null: not matched";
-        combine_wait_ns: Option<i64>, "ns", "of the combine, waiting for other ranks; null: not matched";
+        dispatch_wait_ns: Option<i64>, "ns",
+            "of the dispatch and the barriers around it, waiting for other ranks; null: not matched";
+        combine_wait_ns: Option<i64>, "ns", "the same of the combine";
         transfer_ns: Option<i64>, "ns", "of both, the rest";
     }
 }
@@ -121,7 +122,7 @@ fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
                 let of_token = l.tokens.of_token.filter(|n| *n > 0)?;
                 bytes.map(|b| b / of_token)
             };
-            let wait = |m: Member| job.outcome(m).map(|o| o.wait);
+            let [dispatch_wait, combine_wait] = l.exchanges().map(|calls| exchange_wait(job, part, calls));
             let transfer = |m: Member| -> Option<Ns> { job.transfer_ns(m) };
             table.push(ExpertRankRow {
                 rank: p.rank,
@@ -144,8 +145,8 @@ fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
                     .map(|n| l.expert as f64 / n as f64),
                 dispatch_ns: there.span.len(),
                 combine_ns: back.span.len(),
-                dispatch_wait_ns: wait(dispatch),
-                combine_wait_ns: wait(combine),
+                dispatch_wait_ns: dispatch_wait,
+                combine_wait_ns: combine_wait,
                 transfer_ns: transfer(dispatch).zip(transfer(combine)).map(|(a, b)| a + b),
             });
         }

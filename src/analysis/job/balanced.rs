@@ -32,7 +32,7 @@ impl BalancedExperts {
                 let own = of_member(job, *m);
                 let call = |call| Member { part: m.part, call };
                 let less = balance.by_tokens(own.expert - balance.mean);
-                *out.less.entry(call(own.combine)).or_default() += less;
+                *out.less.entry(call(own.meets())).or_default() += less;
                 for exchange in [call(own.dispatch), call(own.combine)] {
                     let transfer = job.transfer_ns(exchange).unwrap_or(0).max(0);
                     out.saved.insert(exchange, (transfer as f64 * faster).round() as Ns);

@@ -134,7 +134,7 @@ impl JobLayers {
             };
             for m in &l.members {
                 let own = of_member(job, *m);
-                let ready = job.ready(Member { part: m.part, call: own.combine });
+                let ready = job.ready(Member { part: m.part, call: own.meets() });
                 if let Some(of_part) = more.get_mut(m.part as usize) {
                     let time = own.expert - balance.mean;
                     let unknown = if balance.is_unknown() { time } else { 0 };
@@ -178,6 +178,17 @@ impl JobLayers {
         let is_most = !ratios.is_empty() && ratios.len() as f64 >= MOST_PASSES * f64::from(passes);
         is_most.then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
     }
+}
+
+/// How long a member waits in an exchange with the barriers of its library around it, ns.
+pub(crate) fn exchange_wait(job: &Job, part: u32, calls: [Option<u32>; 3]) -> Option<Ns> {
+    calls.into_iter().flatten().map(|call| job.outcome(Member { part, call }).map(|o| o.wait)).sum()
+}
+
+/// What the members of a layer wait in the combine, ns.
+pub(crate) fn combine_waits(job: &Job, l: &JobLayer) -> Ns {
+    let wait = |m: &LayerMember| exchange_wait(job, m.part, of_member(job, *m).exchanges()[1]);
+    l.members.iter().filter_map(wait).sum()
 }
 
 /// The pass of one member.

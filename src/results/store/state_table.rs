@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Version of the format of partials. Every change of their content or encoding increases it.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// Version of this program.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");

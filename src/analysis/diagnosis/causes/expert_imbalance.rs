@@ -8,7 +8,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::experts::imbalance::ExpertImbalance;
-use crate::job::experts::{JobLayers, of_member};
+use crate::job::experts::{JobLayers, LayerMember, of_member};
 use crate::job::exposed::ExposedKind;
 use crate::job::{Job, Member};
 use crate::recording::capability::Capability;
@@ -47,9 +47,13 @@ impl UnevenCombines {
         }
         let layers = JobLayers::of(job);
         let uneven = layers.layers.iter().filter_map(|l| Some((l, l.balance?.token_share?)));
-        let combine =
-            |m: &crate::job::experts::LayerMember| Member { part: m.part, call: of_member(job, *m).combine };
-        let shares = uneven.flat_map(|(l, share)| l.members.iter().map(move |m| (combine(m), share)));
+        let combine = |m: &LayerMember| {
+            let part = m.part;
+            let calls = of_member(job, *m).exchanges()[1];
+            calls.into_iter().flatten().map(move |call| Member { part, call })
+        };
+        let shares =
+            uneven.flat_map(|(l, share)| l.members.iter().flat_map(combine).map(move |m| (m, share)));
         Self(shares.collect())
     }
 }

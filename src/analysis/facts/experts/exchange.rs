@@ -52,7 +52,8 @@ pub(super) fn exchanges(trace: &RankTrace) -> Vec<Exchange> {
             let sizes = ExchangeSizes::of(trace, &rows, size);
             let place = members.and_then(|m: &Members| m.iter().position(|rank| rank == trace.rank));
             let own = place.and_then(|i| sizes.sent_parts.get(i).or(sizes.received_parts.get(i))).copied();
-            let of_kernel = LayerRole::of_kernel(trace.name(c.event));
+            let activity = describing.activities.get(&c.event);
+            let of_kernel = LayerRole::of_kernel(activity.and_then(|a| a.role), trace.name(c.event));
             let (name, of_name) = names.of(i);
             let words = [group.and_then(|g| g.desc.as_deref()), group.and_then(|g| g.name.as_deref())];
             let is_named = words.into_iter().flatten().any(is_expert_group);

@@ -11,6 +11,7 @@
 //! group, a name, a kernel, or uneven sizes. Exchanges of equal sizes without a name are not: sequence
 //! parallelism and embedding tables use them as well.
 
+mod barriers;
 mod compute;
 mod exchange;
 pub(crate) mod kernel_ranks;
@@ -19,6 +20,7 @@ mod sizes;
 
 use crate::facts::collectives::collectives;
 use crate::facts::direction::Direction;
+use barriers::StreamOrder;
 use compute::ExpertCompute;
 use exchange::{Exchange, exchanges};
 use hta_base::units::Ns;
@@ -34,6 +36,8 @@ pub(crate) struct ExpertLayer {
     /// Indices of the calls of its exchanges.
     pub(crate) dispatch: u32,
     pub(crate) combine: u32,
+    /// Those of the barriers of its library before and behind the dispatch, and the combine.
+    pub(crate) barriers: [[Option<u32>; 2]; 2],
     pub(crate) direction: Direction,
     /// Position among the layers of the same step and direction.
     pub(crate) ordinal: u32,
@@ -65,8 +69,27 @@ pub(crate) fn expert_layers(trace: &RankTrace) -> Arc<Vec<ExpertLayer>> {
         if all.is_empty() {
             return Vec::new();
         }
-        layers(&collectives(trace), &all, &ExpertCompute::new(trace))
+        let calls = collectives(trace);
+        let mut out = layers(&calls, &all, &ExpertCompute::new(trace));
+        let order = StreamOrder::new(trace, &calls);
+        for l in &mut out {
+            l.barriers = [l.dispatch, l.combine].map(|call| order.barriers(call));
+        }
+        out
     })
+}
+
+impl ExpertLayer {
+    /// The calls of its dispatch and its combine, each with the barriers around it.
+    pub(crate) fn exchanges(&self) -> [[Option<u32>; 3]; 2] {
+        let [there, back] = self.barriers;
+        [[Some(self.dispatch), there[0], there[1]], [Some(self.combine), back[0], back[1]]]
+    }
+
+    /// The call in which the rank meets the others once its experts are done.
+    pub(crate) fn meets(&self) -> u32 {
+        self.barriers[1][0].unwrap_or(self.combine)
+    }
 }
 
 /// What may be one layer's exchanges: of one group, step and direction.
@@ -78,13 +101,18 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
     for e in all {
         let Some(call) = calls.calls.get(e.call as usize) else { continue };
         let before = open.entry((call.shape.group, call.step, e.direction)).or_default();
-        let found = before.iter().enumerate().find_map(|(i, d)| {
+        let is_either = e.role == Some(LayerRole::Either);
+        let last = before.len().saturating_sub(1);
+        let found = (0..before.len()).find_map(|k| {
+            // The last before the experts, where each exchange may be a dispatch.
+            let i = if is_either { last - k } else { k };
+            let d = before.get(i)?;
             let dispatch = calls.calls.get(d.call as usize)?;
             let (expert, is_named) = compute.between(dispatch, call);
             let is_of_experts =
                 is_named || e.is_of_experts || d.is_of_experts || is_uneven(&d.sizes.received_parts);
             // Where kernels of experts have names, a layer has some.
-            let has_work = expert > 0 && (is_named || !compute.has_named(dispatch));
+            let has_work = expert > 0 && (is_named || !is_either && !compute.has_named(dispatch));
             (is_mirrored(d, e) && has_work && is_of_experts).then_some((i, expert))
         });
         match found {
@@ -140,6 +168,7 @@ fn layer(dispatch: &Exchange, combine: &Exchange, expert: Ns) -> ExpertLayer {
     ExpertLayer {
         dispatch: dispatch.call,
         combine: combine.call,
+        barriers: [[None; 2]; 2],
         direction: dispatch.direction,
         ordinal: 0,
         name: Arc::clone(name),

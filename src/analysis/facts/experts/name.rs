@@ -10,6 +10,7 @@
 use crate::facts::direction::Direction;
 use crate::facts::modules::{RowModules, around_of};
 use hta_trace::category::Class;
+use hta_trace::kernel::role::KernelRole;
 use hta_trace::no_step::is_backend_range;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::is_profiler_step;
@@ -20,13 +21,24 @@ use std::sync::Arc;
 pub(super) enum LayerRole {
     Dispatch,
     Combine,
+    /// One of the two: the library has one kernel for both.
+    Either,
 }
 
 impl LayerRole {
-    /// What the kernel of a library for experts says (DeepEP, mori, pplx); `None` for others.
-    pub(super) fn of_kernel(name: &str) -> Option<Self> {
-        let head = name.split(['<', '(']).find(|part| Self::at_end(part).is_some()).unwrap_or(name);
-        Self::at_end(head).filter(|_| !name.starts_with("nccl"))
+    /// What the kernel of a library for experts does; `None` for others. Where no rule says its part in an
+    /// exchange, as with rules of the user, its name does.
+    pub(super) fn of_kernel(role: Option<KernelRole>, name: &str) -> Option<Self> {
+        match role {
+            Some(KernelRole::Dispatch) => Some(LayerRole::Dispatch),
+            Some(KernelRole::Combine) => Some(LayerRole::Combine),
+            Some(KernelRole::AllToAll) if is_of_experts(name) => Some(LayerRole::Either),
+            Some(_) => None,
+            None => {
+                let head = name.split(['<', '(']).find(|part| Self::at_end(part).is_some()).unwrap_or(name);
+                Self::at_end(head).filter(|_| !name.starts_with("nccl"))
+            }
+        }
     }
 
     fn at_end(text: &str) -> Option<Self> {
@@ -41,7 +53,7 @@ impl LayerRole {
     }
 }
 
-/// Whether the name of a kernel, module or range says that it is of experts.
+/// Whether the name of a module, range or exchange says that it is of experts.
 pub(super) fn is_of_experts(name: &str) -> bool {
     const WORDS: [&str; 6] = ["expert", "moe", "grouped", "group_gemm", "groupgemm", "m_grouped"];
     let lower = name.to_ascii_lowercase();
@@ -139,12 +151,16 @@ mod tests {
 
     #[test]
     fn kernels_of_libraries_say_their_role() {
-        let role = LayerRole::of_kernel;
+        let named = |name| LayerRole::of_kernel(None, name);
         let dispatch = "void deep_ep::intranode::dispatch<8, 768>(int4*, float*)";
-        assert_eq!(role(dispatch), Some(LayerRole::Dispatch));
-        assert_eq!(role("void deep_ep::intranode::combine<__nv_bfloat16, 8>(x)"), Some(LayerRole::Combine));
-        assert_eq!(role("void mori::moe::EpCombineIntraNodeKernel<float>(x)"), Some(LayerRole::Combine));
-        assert_eq!(role("void deep_ep::internode::notify_dispatch<false, 8>(x)"), None);
-        assert_eq!(role("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"), None);
+        assert_eq!(named(dispatch), Some(LayerRole::Dispatch));
+        assert_eq!(named("void deep_ep::intranode::combine<__nv_bfloat16, 8>(x)"), Some(LayerRole::Combine));
+        assert_eq!(named("void mori::moe::EpCombineIntraNodeKernel<float>(x)"), Some(LayerRole::Combine));
+        assert_eq!(named("void deep_ep::internode::notify_dispatch<false, 8>(x)"), None);
+        assert_eq!(named("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"), None);
+        let role = |role, name| LayerRole::of_kernel(Some(role), name);
+        assert_eq!(role(KernelRole::Barrier, dispatch), None);
+        assert_eq!(role(KernelRole::AllToAll, "moeAllToAllKernel"), Some(LayerRole::Either));
+        assert_eq!(role(KernelRole::AllToAll, "nvshmemi_alltoall"), None);
     }
 }

@@ -225,9 +225,19 @@ fn expert_layers(tables: &[Batch], calls: usize) -> Result<Vec<ExpertLayer>, Inv
     let mut out: Vec<ExpertLayer> = Vec::new();
     for (i, r) in rows::<PartLayers>(tables)? {
         let direction = Direction::ALL.into_iter().find(|d| d.name() == r.direction);
+        let barrier = |column: &'static str, call: Option<u32>| {
+            call.map(|call| below::<PartLayers>(i, column, call, calls)).transpose()
+        };
         out.push(ExpertLayer {
             dispatch: below::<PartLayers>(i, "dispatch", r.dispatch, calls)?,
             combine: below::<PartLayers>(i, "combine", r.combine, calls)?,
+            barriers: [
+                [
+                    barrier("before_dispatch", r.before_dispatch)?,
+                    barrier("behind_dispatch", r.behind_dispatch)?,
+                ],
+                [barrier("before_combine", r.before_combine)?, barrier("behind_combine", r.behind_combine)?],
+            ],
             direction: direction
                 .ok_or_else(|| InvalidCell::unknown::<PartLayers>(i, "direction", r.direction))?,
             ordinal: r.ordinal,

@@ -138,6 +138,10 @@ table! {
     pub(crate) struct PartLayers, PartLayerRow = "part_layers" by "dispatch" {
         dispatch: u32, "", "position of the call that sends tokens to their experts";
         combine: u32, "", "position of the call that brings results back";
+        before_dispatch: Option<u32>, "", "position of the barrier of the library before the dispatch";
+        behind_dispatch: Option<u32>, "", "position of that behind it";
+        before_combine: Option<u32>, "", "position of that before the combine";
+        behind_combine: Option<u32>, "", "position of that behind it";
         direction: Text, "", "part of the step";
         ordinal: u32, "", "position among the layers of its step and direction";
         name: Text, "", "name of its module or annotation; empty where none is recorded";

@@ -196,6 +196,10 @@ fn expert_layers(layers: &[ExpertLayer]) -> (Batch, Batch) {
         table.push(PartLayerRow {
             dispatch: l.dispatch,
             combine: l.combine,
+            before_dispatch: l.barriers[0][0],
+            behind_dispatch: l.barriers[0][1],
+            before_combine: l.barriers[1][0],
+            behind_combine: l.barriers[1][1],
             direction: l.direction.name(),
             ordinal: l.ordinal,
             name: &l.name,
