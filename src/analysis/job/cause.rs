@@ -243,6 +243,9 @@ fn kernels(
     }
 }
 
+/// Smallest share of compute beside experts that tells whether a device is slow.
+const LEAST_REST: f64 = 0.1;
+
 /// Experts explain nearly all of a difference from this share on, so that it is not divided.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -250,12 +253,41 @@ const NEARLY_ALL: f64 = 0.8;
 /// something that is not recorded, from the largest differences of its own work.
 fn more_in_experts(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
     let layers = JobLayers::of(job);
-    let longer = |of: fn(MoreExpertTime) -> Ns| -> Ns {
-        let of = |(m, w): &(Member, LocalWindow)| of(layers.more_in(m.part, w.span));
-        pairs.iter().map(|[late, typical]| of(late) - of(typical)).sum()
-    };
-    take_longest(DelayCause::MoreTokens, longer(|more| more.by_tokens), out);
-    take_longest(DelayCause::ExpertTime, longer(|more| more.unknown), out);
+    let [late, typical] = [0, 1].map(|side: usize| {
+        let of = |(m, w): &(Member, LocalWindow)| layers.more_in(m.part, w.span);
+        pairs
+            .iter()
+            .filter_map(|pair| pair.get(side))
+            .map(of)
+            .fold(MoreExpertTime::default(), |a, b| a.plus(b))
+    });
+    let is_of_device = is_of_device(out, late.expert, typical.expert);
+    take_longest(DelayCause::MoreTokens, late.by_tokens - typical.by_tokens, out);
+    if !is_of_device {
+        take_longest(DelayCause::ExpertTime, late.unknown - typical.unknown, out);
+    }
+}
+
+/// Whether a slow device is why experts of unknown sizes take `late` instead of `typical`: what the rank
+/// computes beside them takes longer by the same factor.
+fn is_of_device(out: &[Difference], late: Ns, typical: Ns) -> bool {
+    let (mut own, mut other) = (0, 0);
+    for d in out {
+        match d.cause {
+            DelayCause::SlowDevice => own += d.delta(),
+            DelayCause::SlowKernel | DelayCause::OtherKernels => {
+                (own, other) = (own + d.own, other + d.typical)
+            }
+            _ => {}
+        }
+    }
+    let (rest, rest_of_typical) = (own - late, other - typical);
+    let is_enough = typical > 0 && rest_of_typical as f64 >= LEAST_REST * other as f64;
+    let (rest, experts) = (rest as f64 / rest_of_typical as f64, late as f64 / typical as f64);
+    out.iter().any(|d| d.cause == DelayCause::SlowDevice)
+        && is_enough
+        && rest >= FACTOR_LEAST
+        && (rest / experts - 1.0).abs() <= FACTOR_SPREAD
 }
 
 /// Makes a time that the largest differences of a rank's own work contain a difference of its own.
@@ -373,6 +405,32 @@ pub(crate) fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Beside experts both ranks compute 1000; `device` is what a slow device adds.
+    #[test]
+    fn a_device_is_slow_if_all_else_takes_longer_by_the_same_factor() {
+        let difference = |cause, own, typical| Difference {
+            cause,
+            name: StrId::EMPTY,
+            detail: StrId::EMPTY,
+            origin: None,
+            own,
+            typical,
+            own_count: 1,
+            typical_count: 1,
+        };
+        let of = |device, kernels| {
+            let all =
+                [(DelayCause::SlowDevice, 2000 + device, 2000), (DelayCause::SlowKernel, kernels, 2000)];
+            all.map(|(cause, own, typical)| difference(cause, own, typical))
+        };
+        assert!(is_of_device(&of(600, 2000), 1300, 1000));
+        // The device makes up a tenth, and the experts take longer than that.
+        assert!(!is_of_device(&of(200, 2200), 1300, 1000));
+        // Experts alone look like a device.
+        assert!(!is_of_device(&of(300, 2000), 1300, 1000));
+        assert!(!is_of_device(&of(600, 2000)[1..], 1300, 1000));
+    }
 
     #[test]
     fn one_factor_needs_most_kernels_to_follow_it() {

@@ -108,6 +108,18 @@ pub(crate) struct MoreExpertTime {
     pub(crate) by_tokens: Ns,
     /// Where sizes are not recorded, so that nobody knows why.
     pub(crate) unknown: Ns,
+    /// All that these experts take.
+    pub(crate) expert: Ns,
+}
+
+impl MoreExpertTime {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            by_tokens: self.by_tokens + other.by_tokens,
+            unknown: self.unknown + other.unknown,
+            expert: self.expert + other.expert,
+        }
+    }
 }
 
 impl JobLayers {
@@ -137,8 +149,9 @@ impl JobLayers {
                 let ready = job.ready(Member { part: m.part, call: own.meets() });
                 if let Some(of_part) = more.get_mut(m.part as usize) {
                     let time = own.expert - balance.mean;
-                    let unknown = if balance.is_unknown() { time } else { 0 };
-                    of_part.push((ready, MoreExpertTime { by_tokens: balance.by_tokens(time), unknown }));
+                    let (unknown, expert) = if balance.is_unknown() { (time, own.expert) } else { (0, 0) };
+                    let by_tokens = balance.by_tokens(time);
+                    of_part.push((ready, MoreExpertTime { by_tokens, unknown, expert }));
                 }
             }
         }
@@ -151,10 +164,7 @@ impl JobLayers {
         let all = self.more.get(part as usize).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|(ready, _)| *ready <= span.start);
         let inside = all[first..].iter().take_while(|(ready, _)| *ready <= span.end);
-        inside.fold(MoreExpertTime::default(), |sum, (_, more)| MoreExpertTime {
-            by_tokens: sum.by_tokens + more.by_tokens,
-            unknown: sum.unknown + more.unknown,
-        })
+        inside.fold(MoreExpertTime::default(), |sum, (_, more)| sum.plus(*more))
     }
 }
 
