@@ -47,6 +47,14 @@ const BY: Setting = Setting {
     kind: ValueType::Choices(&["category", "op", "input", "direction", "layer", "shape", "stream"]),
 };
 
+const UNKNOWN: Setting = Setting {
+    stem: "kernels",
+    flag: "--unknown",
+    value: "",
+    help: "Show kernels that no rule knows: class compute by default, and no category",
+    kind: ValueType::Flag,
+};
+
 pub(crate) struct Kernels;
 
 impl Analysis for Kernels {
@@ -62,7 +70,7 @@ impl Analysis for Kernels {
                 KernelsOverRanks::SPEC,
                 CategoriesOverRanks::SPEC,
             ],
-            settings: &[BY],
+            settings: &[BY, UNKNOWN],
             observes_serving: false,
             needs: &[Capability::DeviceTime],
             ..About::DEFAULT

@@ -2,12 +2,13 @@
 
 use crate::api::{Align, Certainty, Observation, Options, Partial, View};
 use crate::kernels::over_ranks::{KernelOverRanksRow, KernelsOverRanks};
-use crate::kernels::{BY, KernelsByName};
+use crate::kernels::{BY, KernelsByName, UNKNOWN};
 use crate::population::reasons;
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::names::clip;
+use hta_trace::kernel::category::Category;
 use hta_trace::timeline::WorkClass;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,10 +37,19 @@ struct ShortKernel<'a> {
     sum_ns: Ns,
 }
 
-/// The names of a scope, largest first.
-fn by_short_name<'a>(names: &'a Batch, scope: &str, keys: &[&KernelKeyColumn]) -> Vec<ShortKernel<'a>> {
+/// The names of a scope, largest first: all, or those that no rule knows.
+fn by_short_name<'a>(
+    names: &'a Batch,
+    scope: &str,
+    keys: &[&KernelKeyColumn],
+    is_unknown: bool,
+) -> Vec<ShortKernel<'a>> {
+    let is_shown = |r: &KernelOverRanksRow| {
+        let is_known = r.class != WorkClass::Compute.name() || r.category != Category::Unknown.name();
+        r.scope == scope && !(is_unknown && is_known)
+    };
     let mut all: BTreeMap<_, (i64, Ns)> = BTreeMap::new();
-    for r in KernelsOverRanks::rows(names).filter(|r| r.scope == scope) {
+    for r in KernelsOverRanks::rows(names).filter(is_shown) {
         let cells: Vec<String> = keys.iter().map(|k| k.3(&r).unwrap_or("-".to_string())).collect();
         let (count, sum_ns) = all.entry((r.short_name, r.class, cells)).or_default();
         (*count, *sum_ns) = (*count + r.count as i64, *sum_ns + r.sum_ns);
@@ -61,8 +71,9 @@ fn by_short_name<'a>(names: &'a Batch, scope: &str, keys: &[&KernelKeyColumn]) -
 pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> View {
     // The printed rows have the same keys as the table.
     let keys: Vec<&KernelKeyColumn> = KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).collect();
-    let rows = by_short_name(names, options.printed_scope("span"), &keys);
-    let all: Ns = rows.iter().map(|n| n.sum_ns).sum();
+    let (is_unknown, scope) = (options.settings.flag(&UNKNOWN), options.printed_scope("span"));
+    let rows = by_short_name(names, scope, &keys, is_unknown);
+    let all: Ns = KernelsOverRanks::rows(names).filter(|r| r.scope == scope).map(|r| r.sum_ns).sum();
     let row = |n: &ShortKernel| {
         let mut row = vec![n.short_name.to_string()];
         row.extend(n.cells.iter().map(|cell| dimensions(cell)));
@@ -75,7 +86,11 @@ pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> Vi
     let hidden = rows.len().saturating_sub(options.top);
     let noun = if keys.is_empty() { "more name" } else { "more row" };
     View {
-        title: format!("Kernels by summed time, {}", plural(partials.len(), "rank")),
+        title: format!(
+            "Kernels {}by summed time, {}",
+            if is_unknown { "that no rule knows " } else { "" },
+            plural(partials.len(), "rank")
+        ),
         columns: [("kernel", Align::Left)]
             .into_iter()
             .chain(keys.iter().map(|k| (k.1, k.2)))
@@ -93,7 +108,7 @@ pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> Vi
 
 /// The kernel with most compute time, if that is a tenth of all or more.
 pub(crate) fn observation(names: &Batch, partials: &[Partial], scope: &str) -> Option<Observation> {
-    let rows = by_short_name(names, scope, &[]);
+    let rows = by_short_name(names, scope, &[], false);
     let all: Ns = rows.iter().map(|n| n.sum_ns).sum();
     let most = rows.iter().find(|n| n.class == WorkClass::Compute.name())?;
     let share = percent(most.sum_ns, all).filter(|s| *s >= 10.0)?;
