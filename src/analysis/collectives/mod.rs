@@ -3,6 +3,7 @@
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
+use crate::job::end_together::{KernelsEndTogether, ends_together_table};
 use crate::recording::capability::Capability;
 use groups::{group_table, group_view, shares};
 use hta_base::table::schema::Batch;
@@ -22,7 +23,7 @@ mod summary;
 pub mod tables;
 mod titles;
 
-use titles::{title_table, title_view};
+use titles::{ends_together_view, title_table, title_view};
 
 pub use groups::warnings;
 pub use shown::GroupSelection;
@@ -41,6 +42,7 @@ impl Analysis for CollectivesOf {
                 Collectives::SPEC,
                 CollectiveTitles::SPEC,
                 ProcessGroups::SPEC,
+                KernelsEndTogether::SPEC,
             ],
             takes_steps: false,
             takes: &[AcrossOption::Group],
@@ -64,8 +66,11 @@ impl Analysis for CollectivesOf {
         tables.push(titles);
         let shares = shares(job);
         tables.push(group_table(job, &shares, &shown));
+        let together = ends_together_table(job);
         let mut views =
             vec![summary_view(&sums, &shown, partials, options), by_title, group_view(job, &shares, &shown)];
+        views.push(ends_together_view(&together, options.top));
+        tables.push(together);
         views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
         Output { tables, views, ..Output::default() }
     }

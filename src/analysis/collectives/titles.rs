@@ -3,10 +3,12 @@
 use crate::api::{Align, View};
 use crate::collectives::GroupSelection;
 use crate::collectives::tables::{CollectiveTitleRow, CollectiveTitles};
+use crate::job::end_together::{KernelEndTogetherRow, KernelsEndTogether};
 use crate::job::{Job, Member};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
+use hta_base::wording::names::in_sentence;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::step::mask;
 use std::cmp::Reverse;
@@ -57,6 +59,36 @@ pub(super) fn title_table(job: &Job, shown: &GroupSelection) -> Batch {
         });
     }
     table.finish()
+}
+
+/// Kernels that behave like exchanges, by time.
+pub(super) fn ends_together_view(together: &Batch, top: usize) -> View {
+    let rows: Vec<KernelEndTogetherRow> = KernelsEndTogether::rows(together).collect();
+    let cells = |r: &KernelEndTogetherRow| {
+        vec![
+            in_sentence(r.name).to_string(),
+            fmt_count(r.instance_count),
+            fmt_ns(r.start_apart_ns),
+            fmt_ns(r.end_apart_ns),
+            fmt_ns(r.sum_ns),
+        ]
+    };
+    let note = "they start apart and end together, as exchanges do, and count as compute: `--rules FILE` names \
+                exchanges";
+    let more = rows.len().saturating_sub(top);
+    let more = (more > 0).then(|| format!("{}, with less time, in the table", plural(more, "more kernel")));
+    View {
+        title: "Kernels that behave like exchanges".to_string(),
+        columns: vec![
+            ("kernel", Align::Left),
+            ("runs", Align::Right),
+            ("starts apart", Align::Right),
+            ("ends apart", Align::Right),
+            ("time", Align::Right),
+        ],
+        rows: rows.iter().take(top).map(cells).collect(),
+        notes: (!rows.is_empty()).then(|| note.to_string()).into_iter().chain(more).collect(),
+    }
 }
 
 /// The titles with most time.

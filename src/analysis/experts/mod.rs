@@ -28,7 +28,7 @@ impl Analysis for Experts {
             takes: &[AcrossOption::Group],
             joins_ranks: true,
             replays: true,
-            needs: &[Capability::Ranks],
+            needs: &[Capability::Ranks, Capability::Experts],
             ..About::DEFAULT
         }
     }

@@ -31,6 +31,7 @@ pub mod same_durations;
 pub mod serving_mode;
 pub(crate) mod shared_streams;
 pub mod step_scopes;
+pub(crate) mod token_exchange;
 pub(crate) mod validator;
 pub(crate) mod vendor;
 pub(crate) mod windows;

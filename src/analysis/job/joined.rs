@@ -248,6 +248,8 @@ fn share_names(mut part: RankSummary, names: &mut Interner) -> RankSummary {
     let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
     let to = |id: hta_trace::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
     part.lanes.iter_mut().for_each(|l| l.local.rename(to));
+    part.runs.iter_mut().for_each(|run| run.name = to(run.name));
+    part.tokens.unknown.iter_mut().for_each(|(name, _)| *name = to(*name));
     part.origins = std::mem::take(&mut part.origins)
         .into_iter()
         .map(|(k, o)| {

@@ -1,6 +1,7 @@
 //! Where kernels come from: the operator and the line of the program.
 
 use crate::facts::lines::CodePlaces;
+use crate::job::end_together::RunsByName;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::activity::Activity;
@@ -8,7 +9,6 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::thread::innermost_at;
-use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
 
 /// The origin of a kernel: its owning operator and the Python line that was running.
@@ -21,13 +21,15 @@ pub struct KernelOrigin {
 }
 
 /// The origin of each kernel by name, taken from its longest run.
-pub(crate) fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, KernelOrigin> {
+pub(crate) fn origins(
+    trace: &RankTrace,
+    runs: &RunsByName,
+    names: &mut Interner,
+) -> BTreeMap<StrId, KernelOrigin> {
     let mut longest: BTreeMap<StrId, &Activity> = BTreeMap::new();
-    for a in trace.activities.iter().filter(|a| a.work == WorkClass::Compute) {
-        let best = longest.entry(a.name).or_insert(a);
-        if a.span.len() > best.span.len() {
-            *best = a;
-        }
+    for (name, of) in runs {
+        let best = of.iter().copied().reduce(|best, a| if a.span.len() > best.span.len() { a } else { best });
+        longest.extend(best.map(|a| (*name, a)));
     }
     let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
     for a in longest.values() {

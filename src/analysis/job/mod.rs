@@ -16,6 +16,7 @@ pub(crate) mod connected;
 mod counted_groups;
 pub(crate) mod delay;
 mod end_fit;
+pub(crate) mod end_together;
 pub(crate) mod experts;
 pub(crate) mod exposed;
 mod families;

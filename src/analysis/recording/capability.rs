@@ -42,6 +42,8 @@ capabilities! {
     Ranks "ranks";
     /// Bandwidth, and exposed transfer as a cause.
     Transfer "transfer";
+    /// Layers of experts: tokens, hot ranks, waiting for exchanges.
+    Experts "experts";
     /// Peaks, leaks and holders of memory.
     Memory "memory";
     /// FLOPs, their rate and its share of the peak.

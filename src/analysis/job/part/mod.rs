@@ -1,6 +1,7 @@
 //! The summary of one rank for the joined job. Its size depends on the rank's collectives and steps, not on
 //! its events.
 
+mod by_start;
 mod chunks;
 mod read;
 mod tables;
@@ -14,10 +15,13 @@ use crate::facts::experts::kernel_ranks::{KernelRanks, kernel_ranks};
 use crate::facts::experts::{ExpertLayer, expert_layers};
 use crate::facts::host_activity::HostNames;
 use crate::facts::role_phases::{RolePhase, RolePhases};
+use crate::facts::token_exchange::TokenExchange;
 use crate::facts::windows::{WindowAccount, WindowAccounts};
+use crate::job::end_together::{KernelRun, kernel_runs, runs_by_name};
 use crate::job::kernel_origin::{KernelOrigin, origins};
 use crate::job::local;
 use crate::job::local::Local;
+use crate::job::part::by_start::{CallsByStart, orders};
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::{CollectiveCall, RankCalls};
@@ -113,7 +117,11 @@ pub struct RankSummary {
     pub(crate) origins: BTreeMap<StrId, KernelOrigin>,
     /// What it computes in a pipeline, by submission.
     pub(crate) chunks: Vec<PipelineChunk>,
-    /// Names in `lanes` and `origins`.
+    /// Runs of compute kernels that are compared with those of other ranks.
+    pub(crate) runs: Vec<KernelRun>,
+    /// Whether it is known to exchange tokens of experts.
+    pub(crate) tokens: TokenExchange,
+    /// Names in `lanes`, `origins`, `runs` and `tokens`.
     pub(crate) names: Interner,
 }
 
@@ -166,7 +174,15 @@ impl RankSummary {
             }
             lanes
         };
-        let origins = if is_compared { origins(trace, &mut names) } else { BTreeMap::new() };
+        // Also where no collective is recorded: then the exchange of tokens may be unknown.
+        let tokens =
+            if options.has_peers { TokenExchange::of(trace, &mut names) } else { TokenExchange::default() };
+        let (mut found, mut runs) = (BTreeMap::new(), Vec::new());
+        if is_compared {
+            let by_name = runs_by_name(trace);
+            found = origins(trace, &by_name, &mut names);
+            runs = kernel_runs(trace, &by_name, &mut names);
+        }
         let step = |s: &hta_trace::step::Step| PartStep {
             index: s.index,
             label: s.label,
@@ -196,8 +212,10 @@ impl RankSummary {
             calls,
             lanes,
             order,
-            origins,
+            origins: found,
             chunks,
+            runs,
+            tokens,
             names,
         }
     }
@@ -213,6 +231,8 @@ impl RankSummary {
         self.order = orders(&self.calls, &self.lanes);
         self.origins = BTreeMap::new();
         self.chunks = Vec::new();
+        self.runs = Vec::new();
+        self.tokens = TokenExchange::default();
         self.names = Interner::default();
         self
     }
@@ -309,39 +329,6 @@ fn backward_lanes(trace: &RankTrace, calls: &RankCalls) -> Vec<u32> {
         }
     }
     lanes.into_iter().collect()
-}
-
-/// Calls of one lane by start.
-#[derive(Debug, Clone, Default)]
-struct CallsByStart {
-    calls: Vec<u32>,
-    /// Latest end of the calls up to each index.
-    reach: Vec<Ns>,
-}
-
-fn orders(calls: &RankCalls, lanes: &[PartLane]) -> Vec<CallsByStart> {
-    let mut out: Vec<CallsByStart> = vec![CallsByStart::default(); lanes.len()];
-    for (i, c) in calls.calls.iter().enumerate() {
-        let lane = lanes
-            .iter()
-            .position(|l| l.is_gpu != c.shape.on_host && (c.shape.on_host || l.device == c.shape.device));
-        if let Some(l) = lane {
-            out[l].calls.push(i as u32);
-        }
-    }
-    for o in &mut out {
-        o.calls.sort_by_key(|&i| (calls.calls[i as usize].span.start, i));
-        let mut latest = Ns::MIN;
-        o.reach = o
-            .calls
-            .iter()
-            .map(|&i| {
-                latest = latest.max(calls.calls[i as usize].span.end);
-                latest
-            })
-            .collect();
-    }
-    out
 }
 
 fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model: &ModelOptions) -> PartLane {

@@ -5,11 +5,14 @@ use crate::facts::direction::Direction;
 use crate::facts::experts::kernel_ranks::KernelRanks;
 use crate::facts::experts::{ExpertLayer, LayerTokens};
 use crate::facts::role_phases::RolePhase;
+use crate::facts::token_exchange::TokenExchange;
+use crate::job::end_together::{PartRuns, runs_of};
 use crate::job::kernel_origin::KernelOrigin;
 use crate::job::local::{Local, LocalEntry, TimeUse};
+use crate::job::part::by_start::orders;
 use crate::job::part::chunks::{PartChunks, chunks_of};
 use crate::job::part::tables::*;
-use crate::job::part::{PartLane, PartStep, PartWindow, RankSummary, Readiness, orders};
+use crate::job::part::{PartLane, PartStep, PartWindow, RankSummary, Readiness};
 use crate::job::ready::HostWait;
 use hta_base::table::checked::{InvalidCell, below};
 use hta_base::table::schema::{Batch, Table};
@@ -67,6 +70,8 @@ impl RankSummary {
             lanes,
             origins: origins(tables, names.len())?,
             chunks: chunks_of(rows::<PartChunks>(tables)?)?,
+            tokens: tokens(tables, head, names.len())?,
+            runs: runs_of(rows::<PartRuns>(tables)?, names.len())?,
             names,
         })
     }
@@ -347,4 +352,17 @@ fn origins(tables: &[Batch], names: usize) -> Result<BTreeMap<StrId, KernelOrigi
         ))
     };
     rows::<Origins>(tables)?.map(origin).collect()
+}
+
+fn tokens(tables: &[Batch], head: HeadRow, names: usize) -> Result<TokenExchange, InvalidCell> {
+    let unknown = rows::<PartUnknownKernels>(tables)?
+        .map(|(row, r)| Ok((StrId(below::<PartUnknownKernels>(row, "kernel", r.kernel, names)?), r.time_ns)));
+    Ok(TokenExchange {
+        gpu: head.gpu_ns,
+        moe: head.moe_ns,
+        is_known: head.exchanges_tokens,
+        runs: head.moe_run_count,
+        summed: head.moe_summed_count,
+        unknown: unknown.collect::<Result<_, _>>()?,
+    })
 }

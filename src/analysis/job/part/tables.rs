@@ -1,6 +1,7 @@
 //! The tables that store a [`RankSummary`](crate::job::part::RankSummary). Positions (of groups, calls,
 //! lanes, windows, names) count from 0 within the rank.
 
+use crate::job::end_together::PartRuns;
 use crate::job::part::chunks::PartChunks;
 use hta_base::table;
 use hta_base::table::schema::{TableSpec, Text};
@@ -25,6 +26,11 @@ table! {
         expert_hosts: Option<u32>, "", "hosts that its kernels for experts are made for";
         expert_ranks: Option<u32>, "ranks", "ranks of each of these hosts";
         step_rule: Text, "", "how steps were found";
+        gpu_ns: i64, "ns", "summed duration of its activities";
+        moe_ns: i64, "ns", "part of it in kernels of experts";
+        exchanges_tokens: bool, "", "a kernel or a collective is known to exchange tokens of experts";
+        moe_run_count: u32, "", "runs of kernels of experts";
+        moe_summed_count: u32, "", "of those, runs that a collective follows which joins parts of a tensor";
     }
 }
 
@@ -236,6 +242,14 @@ table! {
 }
 
 table! {
+    /// One row per unknown kernel between the products around experts.
+    pub(crate) struct PartUnknownKernels, PartUnknownRow = "part_unknown_kernels" by "kernel" {
+        kernel: u32, "", "position of its name";
+        time_ns: i64, "ns", "time";
+    }
+}
+
+table! {
     /// One row per name of the local work; the empty one, which is number 0, is left out.
     pub(crate) struct PartNames, PartNameRow = "part_names" by "position" {
         name: Text, "", "name";
@@ -264,5 +278,7 @@ pub const TABLES: &[&TableSpec] = &[
     Entries::SPEC,
     Origins::SPEC,
     PartChunks::SPEC,
+    PartRuns::SPEC,
+    PartUnknownKernels::SPEC,
     PartNames::SPEC,
 ];

@@ -1,6 +1,8 @@
 //! Converts a [`RankSummary`] to tables.
 
 use crate::facts::experts::ExpertLayer;
+use crate::facts::token_exchange::TokenExchange;
+use crate::job::end_together::run_table;
 use crate::job::part::chunks::chunk_table;
 use crate::job::part::tables::*;
 use crate::job::part::{PartLane, RankSummary, Readiness};
@@ -38,6 +40,8 @@ impl RankSummary {
             entries,
             self.origin_table(),
             chunk_table(&self.chunks),
+            run_table(&self.runs),
+            unknown_kernels(&self.tokens),
             names.finish(),
         ]
     }
@@ -62,6 +66,11 @@ impl RankSummary {
             expert_hosts: self.kernel_ranks.map(|k| k.hosts),
             expert_ranks: self.kernel_ranks.map(|k| k.per_host),
             step_rule: self.step_rule.name(),
+            gpu_ns: self.tokens.gpu,
+            moe_ns: self.tokens.moe,
+            exchanges_tokens: self.tokens.is_known,
+            moe_run_count: self.tokens.runs,
+            moe_summed_count: self.tokens.summed,
         });
         table.finish()
     }
@@ -280,4 +289,12 @@ fn local(lanes: &[PartLane]) -> (Batch, Batch) {
         }
     }
     (cuts.finish(), entries.finish())
+}
+
+fn unknown_kernels(tokens: &TokenExchange) -> Batch {
+    let mut table = PartUnknownKernels::default();
+    for (name, time_ns) in &tokens.unknown {
+        table.push(PartUnknownRow { kernel: name.0, time_ns: *time_ns });
+    }
+    table.finish()
 }

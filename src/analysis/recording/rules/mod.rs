@@ -6,6 +6,7 @@ mod device_clock;
 mod device_not_recorded;
 mod ends_apart;
 mod ends_before_arrival;
+mod experts_without_exchange;
 mod file_cut;
 mod frames_inflate;
 mod host_windows;
@@ -31,6 +32,7 @@ use crate::recording::limit::Limit;
 
 pub use counters_only::NAME as COUNTERS_ONLY;
 pub use device_not_recorded::NAME as NOT_RECORDED;
+pub use experts_without_exchange::NAME as EXPERTS_WITHOUT_EXCHANGE;
 pub use missing_ranks::NAME as MISSING_RANKS;
 pub use step_rules::NAME as STEP_RULES;
 pub use too_short::NAME as TOO_SHORT;
@@ -105,6 +107,7 @@ rules![
     frames_inflate,
     step_rules,
     missing_calls,
+    experts_without_exchange,
     missing_ranks,
     // A recording that is short is whole: other reasons come first.
     too_short,

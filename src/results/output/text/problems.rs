@@ -3,6 +3,7 @@
 use crate::output::columns::hanging;
 use crate::output::text::heading;
 use crate::run::{Outcome, Refused};
+use hta_analysis::recording::rules::EXPERTS_WITHOUT_EXCHANGE;
 use hta_base::health::{Counter, CounterTally, Severity};
 use hta_base::units::fmt_count;
 use hta_base::wording::counts::plural;
@@ -99,6 +100,9 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems, is_full: bool) -> 
             let _ = write!(line, " ({}{})", tally.example, if tally.count > 1 { ", ..." } else { "" });
         }
         lines.push(("note", line));
+    }
+    for limit in outcome.recording.limits().iter().filter(|l| l.rule == EXPERTS_WITHOUT_EXCHANGE) {
+        lines.push(("note", format!("{}. {}", limit.sentence, limit.next)));
     }
     for (counter, (ranks, _)) in merged.iter().map(|((_, c), v)| (c, v)) {
         if *counter == Counter::NoCommunicationFound {
