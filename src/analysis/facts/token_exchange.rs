@@ -1,14 +1,16 @@
-//! Whether a rank with experts exchanges tokens in kernels that are known, and which unknown ones run around
-//! the experts.
+//! Whether a rank with experts exchanges tokens in kernels that are known, which unknown ones run around the
+//! experts, and what its copy engines exchange with other ranks.
 
 use crate::facts::collectives::collectives;
 use crate::facts::kernel_work::KernelWorks;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
+use hta_trace::category::Class;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::kernel::category::Category;
 use hta_trace::kernel::role::KernelRole;
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::rules::copy_kind;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;
 
@@ -23,6 +25,9 @@ pub(crate) struct TokenExchange {
     /// Runs of kernels of experts, and those that an all-reduce, reduce-scatter or all-gather follows.
     pub(crate) runs: u32,
     pub(crate) summed: u32,
+    /// Copies between devices that count as memory, and whether barriers of symmetric memory are beside them.
+    pub(crate) peer_copies: Ns,
+    pub(crate) has_symmetric_memory: bool,
     /// Compute kernels without a category between the products around the experts, and their time.
     pub(crate) unknown: Vec<(StrId, Ns)>,
 }
@@ -48,6 +53,13 @@ impl TokenExchange {
             let len = a.span.len();
             out.gpu += len;
             out.is_known |= a.role.is_some_and(exchanges_tokens);
+            if a.role == Some(KernelRole::Barrier) && !out.has_symmetric_memory {
+                out.has_symmetric_memory = trace.text(a.name).contains("symmetric_memory");
+            }
+            if a.class == Class::Memcpy && a.work == WorkClass::Memory {
+                let is_peer = copy_kind(a.class, trace.text(a.name)) == "PtoP";
+                out.peer_copies += if is_peer { len } else { 0 };
+            }
             match works.at(i).category {
                 Category::Moe => {
                     out.moe += len;

@@ -361,6 +361,8 @@ fn tokens(tables: &[Batch], head: HeadRow, names: usize) -> Result<TokenExchange
         gpu: head.gpu_ns,
         moe: head.moe_ns,
         is_known: head.exchanges_tokens,
+        peer_copies: head.peer_copies_ns,
+        has_symmetric_memory: head.has_symmetric_memory,
         runs: head.moe_run_count,
         summed: head.moe_summed_count,
         unknown: unknown.collect::<Result<_, _>>()?,

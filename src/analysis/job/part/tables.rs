@@ -29,6 +29,8 @@ table! {
         gpu_ns: i64, "ns", "summed duration of its activities";
         moe_ns: i64, "ns", "part of it in kernels of experts";
         exchanges_tokens: bool, "", "a kernel or a collective is known to exchange tokens of experts";
+        peer_copies_ns: i64, "ns", "copies between devices that count as memory";
+        has_symmetric_memory: bool, "", "barriers of symmetric memory are recorded";
         moe_run_count: u32, "", "runs of kernels of experts";
         moe_summed_count: u32, "", "of those, runs that a collective follows which joins parts of a tensor";
     }

@@ -69,6 +69,8 @@ impl RankSummary {
             gpu_ns: self.tokens.gpu,
             moe_ns: self.tokens.moe,
             exchanges_tokens: self.tokens.is_known,
+            peer_copies_ns: self.tokens.peer_copies,
+            has_symmetric_memory: self.tokens.has_symmetric_memory,
             moe_run_count: self.tokens.runs,
             moe_summed_count: self.tokens.summed,
         });

@@ -18,6 +18,7 @@ mod lost_launches;
 mod lost_stream;
 mod missing_calls;
 mod missing_ranks;
+mod peer_copies;
 mod profiler_overhead;
 mod same_durations;
 mod shared_correlations;
@@ -32,10 +33,12 @@ use crate::recording::limit::Limit;
 
 pub use counters_only::NAME as COUNTERS_ONLY;
 pub use device_not_recorded::NAME as NOT_RECORDED;
-pub use experts_without_exchange::NAME as EXPERTS_WITHOUT_EXCHANGE;
 pub use missing_ranks::NAME as MISSING_RANKS;
 pub use step_rules::NAME as STEP_RULES;
 pub use too_short::NAME as TOO_SHORT;
+
+/// Rules that are told in "About the input", too: they doubt the classes of kernels.
+pub const NOTED: [&str; 2] = [experts_without_exchange::NAME, peer_copies::NAME];
 
 /// What rules judge.
 pub struct Recorded<'a, 'r> {
@@ -108,6 +111,7 @@ rules![
     step_rules,
     missing_calls,
     experts_without_exchange,
+    peer_copies,
     missing_ranks,
     // A recording that is short is whole: other reasons come first.
     too_short,

@@ -3,10 +3,10 @@
 use crate::output::columns::hanging;
 use crate::output::text::heading;
 use crate::run::{Outcome, Refused};
-use hta_analysis::recording::rules::EXPERTS_WITHOUT_EXCHANGE;
+use hta_analysis::recording::rules::NOTED;
 use hta_base::health::{Counter, CounterTally, Severity};
 use hta_base::units::fmt_count;
-use hta_base::wording::counts::plural;
+use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::ranks_named;
 use hta_read::error::ReadError;
 use std::cmp::Reverse;
@@ -101,8 +101,8 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems, is_full: bool) -> 
         }
         lines.push(("note", line));
     }
-    for limit in outcome.recording.limits().iter().filter(|l| l.rule == EXPERTS_WITHOUT_EXCHANGE) {
-        lines.push(("note", format!("{}. {}", limit.sentence, limit.next)));
+    for limit in outcome.recording.limits().iter().filter(|l| NOTED.contains(&l.rule)) {
+        lines.push(("note", format!("{}. {}", capital(&limit.sentence), capital(&limit.next))));
     }
     for (counter, (ranks, _)) in merged.iter().map(|((_, c), v)| (c, v)) {
         if *counter == Counter::NoCommunicationFound {
