@@ -73,8 +73,8 @@ pub(super) fn ends_together_view(together: &Batch, top: usize) -> View {
             fmt_ns(r.sum_ns),
         ]
     };
-    let note = "they start apart and end together, as exchanges do, and count as compute: `--rules FILE` names \
-                exchanges";
+    let note = "they start apart and end together, as exchanges do, and count as compute: `--rules FILE` \
+                names exchanges";
     let more = rows.len().saturating_sub(top);
     let more = (more > 0).then(|| format!("{}, with less time, in the table", plural(more, "more kernel")));
     View {

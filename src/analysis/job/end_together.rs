@@ -1,5 +1,5 @@
-//! Kernels of class compute that end together on all ranks although they start apart, as an exchange does that
-//! no rule knows. Times in ns.
+//! Kernels of class compute that end together on all ranks although they start apart, as an exchange does
+//! that no rule knows. Times in ns.
 //!
 //! ```text
 //!   rank 0   [ fence          )
@@ -113,8 +113,8 @@ pub(crate) fn runs_of<'a>(
 }
 
 table! {
-    /// Kernels of class compute that end together on all ranks of a job although they start apart: they behave
-    /// like an exchange between ranks that no rule knows. They stay compute. `--rules FILE` names them.
+    /// Kernels of class compute that end together on all ranks although they start apart: they behave like
+    /// an exchange between ranks that no rule knows. They stay compute. `--rules FILE` names them.
     pub(crate) struct KernelsEndTogether, KernelEndTogetherRow = "kernels_end_together"
         by "sum_ns descending, name" {
         name: Text, "", "full name";

@@ -1,6 +1,6 @@
-//! Kernels of experts take 2 % of the time of devices or more, and no kernel or collective of the job is known
-//! to exchange tokens between ranks. Either every rank has all experts, or the exchange runs in kernels that
-//! are taken for compute: then overlap is too high and waiting too low. Nothing is told about layers of
+//! Kernels of experts take 2 % of the time of devices or more, and no kernel or collective of the job is
+//! known to exchange tokens between ranks. Either every rank has all experts, or the exchange runs in kernels
+//! that are taken for compute: then overlap is too high and waiting too low. Nothing is told about layers of
 //! experts. Experts that are split by tensor, of which at least half of the runs are followed by an
 //! all-reduce, reduce-scatter or all-gather, are left out.
 
@@ -38,9 +38,9 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         grade: Grade::Withheld,
         rule: NAME,
         sentence: format!(
-            "experts compute ({} of the device's time) but no kernel is known to exchange tokens. Every rank has \
-             all experts, or the exchange runs in kernels taken for compute: overlap and waiting then come out \
-             too good{}",
+            "experts compute ({} of the device's time) but no kernel is known to exchange tokens. Every rank \
+             has all experts, or the exchange runs in kernels taken for compute: overlap and waiting then \
+             come out too good{}",
             fmt_pct(Some(share)),
             unknown(recorded, gpu)
         ),
