@@ -110,7 +110,8 @@ pub(super) fn library_rules(raw: RawLibrary) -> Result<Vec<ClassRule>, String> {
                 Some(role) if role.is_fused() => (WorkClass::Fused, FUSED.to_string()),
                 Some(role) if role.kind().is_some() => {
                     let known = reason.clone();
-                    let known = known.ok_or_else(|| format!("library `{library}`: exchanges need a `reason`"));
+                    let known =
+                        known.ok_or_else(|| format!("library `{library}`: exchanges need a `reason`"));
                     (WorkClass::Communication, known?)
                 }
                 _ => (WorkClass::Compute, DEFAULT_REASON.to_string()),

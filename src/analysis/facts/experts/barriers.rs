@@ -8,8 +8,8 @@
 //! A barrier between two exchanges belongs to the later one.
 
 use hta_base::units::Ns;
+use hta_trace::collective::KernelRole;
 use hta_trace::collective::{CollectiveCall, CollectiveKind, RankCalls};
-use hta_trace::kernel::role::KernelRole;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 

@@ -18,9 +18,9 @@ use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::collective::CollectiveCall;
+use hta_trace::collective::KernelRole;
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
-use hta_trace::kernel::role::KernelRole;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 

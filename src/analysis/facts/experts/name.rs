@@ -10,7 +10,7 @@
 use crate::facts::direction::Direction;
 use crate::facts::modules::{RowModules, around_of};
 use hta_trace::category::Class;
-use hta_trace::kernel::role::KernelRole;
+use hta_trace::collective::KernelRole;
 use hta_trace::no_step::is_backend_range;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::is_profiler_step;
