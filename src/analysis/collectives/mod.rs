@@ -115,13 +115,14 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
             arrival_ns: job.aligned(part, c.arrival()),
             last_arrival_ns: arrivals.map(|a| a.last),
             last_rank: last.map(|m| job.parts[m.part as usize].rank),
-            wait_ns: outcome.map(|o| o.wait),
-            transfer_ns: outcome.map(|o| dur - o.wait),
+            wait_ns: job.told_wait(member).map(|o| o.wait),
+            transfer_ns: job.transfer_ns(member),
             ends_before_last_arrival: outcome.map(|o| o.is_impossible),
             ends_apart: outcome.map(|o| job.is_stray(o.instance)),
             member_count: instance.map_or(1, |i| i.len() as u32),
             expected_count: instance.map(|i| i.expected),
             matched_by: instance.map(|i| i.method.name()),
+            wait_upper_ns: outcome.filter(|_| c.shape.kind == CollectiveKind::Fused).map(|o| o.wait),
         });
     }
     table.finish()
@@ -145,7 +146,7 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
         let mut rows: BTreeMap<(Option<u32>, CollectiveKind), GroupSums> = BTreeMap::new();
         for (i, c) in p.calls.calls.iter().enumerate() {
             let member = crate::job::Member { part, call: i as u32 };
-            let outcome = job.outcome(member);
+            let outcome = job.told_wait(member);
             let instance = job.instance_of(member).and_then(|id| job.instances().get(id as usize));
             let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.shape.group));
             if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {

@@ -42,7 +42,7 @@ pub(crate) fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<Su
         sum.count += 1;
         for m in members {
             sum.dur += job.call(*m).span.len();
-            if let Some(outcome) = job.outcome(*m) {
+            if let Some(outcome) = job.told_wait(*m) {
                 sum.divided_dur += job.call(*m).span.len();
                 *sum.wait.get_or_insert(0) += outcome.wait;
             }
@@ -54,7 +54,7 @@ pub(crate) fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<Su
         sum.complete += 1;
         sum.start_skews.push(a.last - a.first);
         sum.end_skews.push(a.end_skew);
-        if job.is_stray(id as u32) {
+        if job.is_stray(id as u32) || i.kind == CollectiveKind::Fused {
             continue;
         }
         let Some(last) = members.get(a.last_member as usize) else { continue };

@@ -40,6 +40,8 @@ table! {
         member_count: u32, "ranks", "members that recorded it";
         expected_count: Option<u32>, "ranks", "members of the group";
         matched_by: Option<Text>, "", "seq, sequence, inferred or peers";
+        wait_upper_ns: Option<i64>, "ns",
+            "of a fused kernel the most that it waits: time before the last arrival; null: other kinds";
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn title_table(job: &Job, shown: &GroupSelection) -> Batch {
             sum.texts.insert(title);
             sum.calls += 1;
             sum.dur += c.span.len();
-            if let Some(outcome) = job.outcome(member) {
+            if let Some(outcome) = job.told_wait(member) {
                 *sum.wait.get_or_insert(0) += outcome.wait;
                 sum.divided_dur += c.span.len();
             }

@@ -114,7 +114,7 @@ impl Arriving<'_> {
         let before = |m: &Member| self.previous.get(&m.part).copied();
         let instance = |m: &Member| before(m).and_then(|b| job.outcome(b)).filter(|o| !o.is_impossible);
         let first = instance(self.members.first()?)?.instance;
-        let is_synchronous = job.instances().get(first as usize).is_some_and(|i| i.is_synchronous());
+        let is_synchronous = job.instances().get(first as usize).is_some_and(|i| i.is_meeting());
         if !is_synchronous || !self.members.iter().all(|m| instance(m).is_some_and(|o| o.instance == first)) {
             return None;
         }

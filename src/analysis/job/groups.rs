@@ -88,7 +88,7 @@ pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
             let (id, l) = ((part as u32, g), local(part as u32, g));
             match &l.members {
                 Some(m) if m.contains(parts[part].rank) => by_members.entry(m).or_default().push(id),
-                _ if l.name.is_some() => {
+                _ if l.name.is_some() && !l.is_of_fused() => {
                     let key = (parts[part].program(), l.name.as_deref(), l.size, &l.head[..]);
                     by_name.entry(key).or_default().push(id);
                 }

@@ -11,9 +11,10 @@ use crate::job::part::RankSummary;
 use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
+use hta_trace::collective::group::FUSED_GROUP;
 use hta_trace::collective::{CollectiveKind, Members};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An inferred group: the calls of each part.
 pub(crate) struct Inferred {
@@ -58,7 +59,7 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         let sequence = CallSequence::new(calls.iter().map(item).collect());
         let start = |i: &u32| {
             let c = &p.calls.calls[*i as usize];
-            c.shape.kind.is_synchronous().then_some(c.arrival())
+            c.shape.kind.is_meeting().then_some(c.arrival())
         };
         let starts = calls.iter().map(start).collect();
         let unit = PartCalls { id: (part, g), calls, sequence, starts };
@@ -66,31 +67,38 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
     }
     let mut out = Vec::new();
     for ((program, size, name), units) in classes {
-        let distinct: std::collections::BTreeSet<u32> = units.iter().map(|u| u.id.0).collect();
+        let distinct: BTreeSet<u32> = units.iter().map(|u| u.id.0).collect();
         let of_program = || parts.iter().filter(|p| p.program() == program);
         let known = of_program().filter_map(RankSummary::program_size).max();
         let job = known.map_or_else(|| of_program().count(), |w| w as usize);
-        // If the size is unknown, only a group of all ranks is unambiguous.
-        let wanted = size.map_or(job, |s| s as usize);
-        if wanted < 2 {
-            continue;
-        }
-        let clusters = if units.len() <= wanted && distinct.len() == units.len() {
-            agree_all(&units).then(|| vec![(0..units.len()).collect::<Vec<_>>()])
-        } else {
-            cluster(&units, wanted)
-        };
-        for cluster in clusters.unwrap_or_default() {
+        // If the size is unknown, only a group of all ranks is unambiguous; of fused kernels, the largest that
+        // ranks list.
+        let first = units.first().map(|u| &parts[u.id.0 as usize]);
+        let is_fused = |u: &PartCalls| parts[u.id.0 as usize].calls.groups[u.id.1 as usize].is_of_fused();
+        let is_fused = units.iter().all(is_fused);
+        let listed = first.filter(|_| is_fused).into_iter().flat_map(listed).map(Members::len);
+        let sizes: BTreeSet<usize> = listed.chain([size.map_or(job, |s| s as usize)]).collect();
+        let found = sizes.into_iter().rev().filter(|wanted| *wanted > 1).find_map(|wanted| {
+            let clusters = if units.len() <= wanted && distinct.len() == units.len() {
+                agree_all(&units).then(|| vec![(0..units.len()).collect::<Vec<_>>()])
+            } else {
+                cluster(&units, wanted)
+            };
+            Some((wanted, clusters?))
+        });
+        let Some((wanted, clusters)) = found else { continue };
+        for cluster in clusters {
             let of = |i: &usize| &units[*i];
             let members = (cluster.len() == wanted)
                 .then(|| Members::listed(cluster.iter().map(|i| parts[of(i).id.0 as usize].rank).collect()));
+            let size = size.or(members.as_ref().filter(|_| is_fused).map(|m| m.len() as u32));
             if !cluster.iter().all(|i| is_recorded(&parts[of(i).id.0 as usize], size, members.as_ref())) {
                 continue;
             }
             out.push(Inferred {
                 group: Group {
                     name: name.map(str::to_string),
-                    desc: None,
+                    desc: is_fused.then(|| FUSED_GROUP.to_string()),
                     members,
                     size: Some(wanted as u32),
                     is_inferred: true,
@@ -107,9 +115,13 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
 /// Whether a rank may be in a group of the inferred members: one that lists groups of this size is in one of
 /// those. Calls of which not even the size is known may belong to several of them.
 fn is_recorded(part: &RankSummary, size: Option<u32>, members: Option<&Members>) -> bool {
-    let listed = || part.calls.groups.iter().filter_map(|g| g.members.as_ref());
-    let of_size = |size: u32| listed().any(|m| m.len() == size as usize);
-    !part.lists_groups || size.is_some_and(|size| !of_size(size) || listed().any(|m| Some(m) == members))
+    let of_size = |size: u32| listed(part).any(|m| m.len() == size as usize);
+    !part.lists_groups || size.is_some_and(|size| !of_size(size) || listed(part).any(|m| Some(m) == members))
+}
+
+/// The members of the groups that a rank lists.
+fn listed(part: &RankSummary) -> impl Iterator<Item = &Members> {
+    part.calls.groups.iter().filter_map(|g| g.members.as_ref())
 }
 
 /// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls

@@ -144,6 +144,11 @@ impl Job {
         self.matched_call(m).filter(|o| o.is_divided)
     }
 
+    /// Waiting and transfer of a call that does nothing else: `None` for a fused kernel, too.
+    pub(crate) fn told_wait(&self, m: Member) -> Option<CallWait> {
+        self.outcome(m).filter(|_| self.call(m).shape.kind != CollectiveKind::Fused)
+    }
+
     fn matched_call(&self, m: Member) -> Option<CallWait> {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
     }
@@ -151,7 +156,7 @@ impl Job {
     /// A call in the form in which exposed communication is divided; undivided where members end apart.
     pub(crate) fn run(&self, m: Member) -> CallSpan {
         let span = self.call(m).span;
-        let outcome = self.outcome(m).filter(|o| !self.is_stray(o.instance));
+        let outcome = self.told_wait(m).filter(|o| !self.is_stray(o.instance));
         let until = |o: CallWait| (span.start + o.wait).max(span.end - self.received_in(m, o, span.len()));
         CallSpan { call: m.call, span, until: outcome.map(until) }
     }
@@ -193,12 +198,12 @@ impl Job {
 
     /// Waiting and transfer of a call, if times of its instance are possible and its members end together.
     pub(crate) fn transfer_of(&self, m: Member) -> Option<CallWait> {
-        self.outcome(m).filter(|o| !o.is_impossible && !self.is_stray(o.instance))
+        self.told_wait(m).filter(|o| !o.is_impossible && !self.is_stray(o.instance))
     }
 
     /// What a call does beyond waiting for others, ns; `None` where that is not known.
     pub(crate) fn transfer_ns(&self, m: Member) -> Option<Ns> {
-        Some(self.call(m).span.len() - self.outcome(m)?.wait)
+        Some(self.call(m).span.len() - self.told_wait(m)?.wait)
     }
 
     /// When a rank was ready for a call, on its own clock.

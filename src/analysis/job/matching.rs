@@ -80,6 +80,11 @@ impl Instance {
         self.kind.is_point_to_point() && self.method != MatchMethod::Inferred
     }
 
+    /// Whether no member ends before the last one has come.
+    pub(crate) fn is_meeting(&self) -> bool {
+        self.is_synchronous() || self.kind.is_meeting()
+    }
+
     /// Whether all members end at nearly the same true moment.
     pub(crate) fn is_synchronous(&self) -> bool {
         self.kind.is_synchronous() || self.kind.is_point_to_point() && !self.is_message()

@@ -16,7 +16,7 @@ pub(crate) fn meeting_points(parts: &[RankSummary], matched: &Matched) -> Vec<Ve
     let mut met: Vec<Vec<bool>> =
         parts.iter().map(|p| p.readiness.iter().map(|r| r.is_awaited).collect()).collect();
     let goes_on: Vec<Vec<bool>> = parts.iter().map(goes_on).collect();
-    for instance in matched.instances.iter().filter(|i| i.is_synchronous()) {
+    for instance in matched.instances.iter().filter(|i| i.is_meeting()) {
         let members = matched.members(instance);
         let state = |m: &Member| parts[m.part as usize].readiness[m.call as usize];
         let is_idle = |m: &Member| !state(m).runs_on && !goes_on[m.part as usize][m.call as usize];

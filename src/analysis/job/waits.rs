@@ -24,7 +24,7 @@ use hta_trace::collective::CollectiveKind;
 pub struct CallWait {
     /// The instance with the longest wait; a kernel with several messages has several instances.
     pub(crate) instance: u32,
-    /// Waiting time from its start, ns.
+    /// Waiting time from its start, ns; of a fused kernel the most that it can be.
     pub(crate) wait: Ns,
     /// The last arrival came after the end of the call: a clock is wrong, or the call is not synchronous.
     pub(crate) is_impossible: bool,
@@ -71,7 +71,9 @@ pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) 
             if members.len() < 2 {
                 return found;
             }
-            if matched.is_cut(instance) {
+            // Who is missing from a fused kernel may be the last one.
+            let is_open = instance.kind == CollectiveKind::Fused && !instance.is_complete();
+            if is_open || matched.is_cut(instance) {
                 let undivided =
                     CallWait { instance: id as u32, wait: 0, is_impossible: false, is_divided: false };
                 members.iter().for_each(|m| outcomes[m.part as usize][m.call as usize] = Some(undivided));
@@ -86,7 +88,7 @@ pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) 
                 let last = instance.last_awaited(root, *m, latest, ready);
                 let (start, span) = (ready(m), call(m).span);
                 let wait = (last - start).max(0).min(span.len());
-                let is_impossible = last > on(m, span.end) && instance.is_synchronous();
+                let is_impossible = last > on(m, span.end) && instance.is_meeting();
                 found.is_impossible |= is_impossible;
                 let slot = &mut outcomes[m.part as usize][m.call as usize];
                 let outcome = CallWait { instance: id as u32, wait, is_impossible, is_divided: true };
@@ -116,7 +118,7 @@ pub(crate) fn arrivals(at: &[Ns]) -> Arrivals {
 impl Instance {
     /// Whether each member waits for all others.
     fn is_mutual(&self) -> bool {
-        self.kind.is_point_to_point() || self.kind.is_synchronous() || self.kind == CollectiveKind::Unknown
+        self.kind.is_point_to_point() || self.kind.is_meeting() || self.kind == CollectiveKind::Unknown
     }
 
     /// Whether a member waits for another one (or is the same).

@@ -66,7 +66,7 @@ fn ends_of_steps(job: &Job, part: u32, lane: usize) -> BTreeMap<u32, (Ns, u32)> 
     let mut ends: BTreeMap<u32, (Ns, u32)> = BTreeMap::new();
     for call in p.calls_in(lane, Span::new(Ns::MIN, Ns::MAX)) {
         let c = &p.calls.calls[call as usize];
-        let Some(step) = c.step.filter(|_| !c.shape.on_host && c.shape.kind.is_synchronous()) else {
+        let Some(step) = c.step.filter(|_| !c.shape.on_host && c.shape.kind.is_meeting()) else {
             continue;
         };
         if job.outcome(Member { part, call }).is_some_and(|o| !o.is_impossible) {

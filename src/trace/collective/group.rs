@@ -121,7 +121,24 @@ impl<'a> HeaderGroups<'a> {
     }
 }
 
+/// Description of the groups that fused kernels stand for.
+pub const FUSED_GROUP: &str = "fused";
+
 impl LocalGroup {
+    /// The ranks that run a fused kernel together.
+    pub fn of_fused(function: &str) -> Self {
+        LocalGroup {
+            name: Some(function.to_string()),
+            desc: Some(FUSED_GROUP.to_string()),
+            ..LocalGroup::default()
+        }
+    }
+
+    /// Whether only the calls of the ranks can tell the members, because the name is that of a kernel.
+    pub fn is_of_fused(&self) -> bool {
+        self.members.is_none() && self.desc.as_deref() == Some(FUSED_GROUP)
+    }
+
     /// The description, if it says something.
     pub fn description(&self) -> Option<&str> {
         self.desc.as_deref().filter(|d| !d.is_empty() && *d != "undefined")

@@ -16,11 +16,13 @@ pub enum CollectiveKind {
     Recv,
     /// Sends and receives in one kernel.
     SendRecv,
+    /// A kernel that exchanges and multiplies: how long it waits is known only as a bound.
+    Fused,
     Unknown,
 }
 
 impl CollectiveKind {
-    pub const ALL: [CollectiveKind; 13] = [
+    pub const ALL: [CollectiveKind; 14] = [
         CollectiveKind::AllReduce,
         CollectiveKind::AllGather,
         CollectiveKind::ReduceScatter,
@@ -33,6 +35,7 @@ impl CollectiveKind {
         CollectiveKind::Send,
         CollectiveKind::Recv,
         CollectiveKind::SendRecv,
+        CollectiveKind::Fused,
         CollectiveKind::Unknown,
     ];
 
@@ -50,6 +53,7 @@ impl CollectiveKind {
             CollectiveKind::Send => "send",
             CollectiveKind::Recv => "recv",
             CollectiveKind::SendRecv => "send_recv",
+            CollectiveKind::Fused => "fused",
             CollectiveKind::Unknown => "unknown",
         }
     }
@@ -68,6 +72,12 @@ impl CollectiveKind {
                 | CollectiveKind::AllToAll
                 | CollectiveKind::Barrier
         )
+    }
+
+    /// Whether no member ends before the last one has come, so that all continue from there. Of fused kernels
+    /// that holds, too, but their products end apart: clocks are not aligned by them.
+    pub fn is_meeting(self) -> bool {
+        self.is_synchronous() || self == CollectiveKind::Fused
     }
 
     /// Whether messages are between two ranks instead of the whole group.

@@ -8,9 +8,10 @@ use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::collective::dtype::{dtype_in_kernel, dtype_name};
-use hta_trace::collective::group::{HeaderGroups, Members};
+use hta_trace::collective::group::{HeaderGroups, LocalGroup, Members};
 use hta_trace::collective::{CallShape, CollectiveCall, Message};
 use hta_trace::collective::{CollectiveKind, KernelRole};
+use hta_trace::kernel::short_name;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let marks = SubmissionRanges::new(trace);
     let mut messages = RecordedMessages::new(trace);
     let mut kernels: Vec<&Activity> =
-        trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
+        trace.activities.iter().filter(|a| is_call(a)).collect();
     // In order of launch, so that each kernel takes the messages recorded since the previous one.
     kernels.sort_by_key(|a| {
         (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
@@ -37,7 +38,10 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             continue;
         }
         of_copies.extend(exchange.map(|of| (of, found.calls.len())));
-        let (mut e, mut kind) = described(trace, a, launch, &chain, &marks);
+        let (mut e, mut kind) = match a.work {
+            WorkClass::Fused => (fused(trace, a), CollectiveKind::Fused),
+            _ => described(trace, a, launch, &chain, &marks),
+        };
         let op = chain.last().map(|row| trace.span(*row));
         let title = launch.and_then(|(at, lane)| marks.title(lane, Some(at), op, trace));
         let me = trace.rank;
@@ -93,6 +97,16 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         };
         found.calls.push((call, sent));
     }
+}
+
+fn is_call(a: &Activity) -> bool {
+    matches!(a.work, WorkClass::Communication | WorkClass::Fused)
+}
+
+/// A fused kernel names no group. The launches of one function are the calls of one, whose members are inferred.
+fn fused(trace: &RankTrace, a: &Activity) -> CallEvidence {
+    let name = short_name(trace.text(a.name));
+    CallEvidence { group: LocalGroup::of_fused(name.split('<').next().unwrap_or(&name)), ..CallEvidence::default() }
 }
 
 /// The ranks between which a call says that its message goes; `None` if it does not say.

@@ -23,7 +23,8 @@ pub(crate) fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static 
             Some(collectives(trace).kind_of(a.row).name())
         }
         WorkClass::Memory | WorkClass::Communication => Some(copy_kind(a.class, trace.text(a.name))),
-        WorkClass::Compute | WorkClass::Fused => None,
+        WorkClass::Fused => Some(CollectiveKind::Fused.name()),
+        WorkClass::Compute => None,
     }
 }
 
