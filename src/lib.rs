@@ -49,8 +49,9 @@
 //!   `read/load.rs`.
 //! - An analysis: a folder in `analysis/` that implements [`analysis::api::Analysis`], and a line in
 //!   `analysis/registry.rs`.
-//! - A kernel class (compute, communication, memory) for some kernels: a rule in `data/kernel_rules.toml`; the
-//!   kernels of a library: a block there, with their roles in an exchange and names for the test. A new event category of a profiler: `trace/category.rs`.
+//! - A kernel class (compute, communication, memory, fused) for some kernels: a rule in
+//!   `data/kernel_rules.toml`; the kernels of a library: a block there, with their roles in an exchange and
+//!   names for the test. A new event category of a profiler: `trace/category.rs`.
 //! - A rule about what a recording cannot show: a file in `analysis/recording/rules/`, and its name in the
 //!   list there.
 //! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its

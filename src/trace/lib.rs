@@ -22,6 +22,7 @@ pub mod interval;
 pub mod iteration;
 pub mod iteration_name;
 pub mod kernel;
+pub mod kernel_name;
 pub mod launch;
 pub mod launch_times;
 pub(crate) mod loop_steps;

@@ -7,6 +7,7 @@ use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::recording::capability::Capability;
+use crate::recording::rules::FUSED_PCT;
 use crate::windowed;
 use crate::worst_first::{MergedGroups, WorstFirst};
 use hta_base::table;
@@ -23,7 +24,7 @@ table! {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
         compute_ns: i64, "ns", "|C|: compute runs";
-        exposed_communication_ns: i64, "ns", "|K \\ (C u F)|: communication runs, no compute and no fused kernel";
+        exposed_communication_ns: i64, "ns", "|K \\ (C u F)|: communication runs, neither compute nor fused";
         copies_ns: i64, "ns", "|M \\ (C u F u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";
         communication_ns: i64, "ns", "|K|";
@@ -104,31 +105,33 @@ impl Analysis for Breakdown {
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let groups = groups::<Breakdowns>(partials);
         let several = several_devices(&groups);
+        let has_fused = groups.iter().any(|g| g.sum(|t| t.fused_ns) > 0);
+        let fused = has_fused.then_some(("fused", Align::Right));
+        let heads = [("ranks", Align::Left), ("window", Align::Right), ("compute", Align::Right)];
+        let rest = [
+            ("waiting or transfer", Align::Right),
+            ("copies", Align::Right),
+            ("idle", Align::Right),
+            ("picture", Align::Left),
+        ];
         let mut view = View {
             title: "Where the time went".to_string(),
-            columns: vec![
-                ("ranks", Align::Left),
-                ("window", Align::Right),
-                ("compute", Align::Right),
-                ("waiting or transfer", Align::Right),
-                ("copies", Align::Right),
-                ("idle", Align::Right),
-                ("picture", Align::Left),
-            ],
+            columns: heads.into_iter().chain(fused).chain(rest).collect(),
             rows: Vec::new(),
             notes: reasons(partials),
         };
         let shown = WorstFirst::new(&groups, options.top, lost);
         let cells = |name: String, g: MergedGroups<Breakdowns>| {
             let parts = [
-                g.percent(|t| t.compute_ns),
-                g.percent(|t| t.exposed_communication_ns),
-                g.percent(|t| t.copies_ns),
-                g.percent(|t| t.idle_ns),
+                (g.percent(|t| t.compute_ns), '#'),
+                (g.percent(|t| t.fused_ns), '+'),
+                (g.percent(|t| t.exposed_communication_ns), '='),
+                (g.percent(|t| t.copies_ns), '-'),
+                (g.percent(|t| t.idle_ns), '.'),
             ];
             let mut row = vec![name, fmt_ns(g.mean(|t| t.dur_ns))];
-            row.extend(parts.map(fmt_pct));
-            row.push(bar(&std::array::from_fn::<_, 4, _>(|i| (parts[i], ['#', '=', '-', '.'][i]))));
+            row.extend(parts.iter().filter(|p| has_fused || p.1 != '+').map(|p| fmt_pct(p.0)));
+            row.push(bar(&parts));
             row
         };
         let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
@@ -140,7 +143,8 @@ impl Analysis for Breakdown {
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
-            view.notes.push("picture: # compute, = waiting or transfer, - copies, . idle".to_string());
+            let fused = if has_fused { ", + fused (exchange and product in one kernel)" } else { "" };
+            view.notes.push(format!("picture: # compute{fused}, = waiting or transfer, - copies, . idle"));
             if g.all_partial {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }
@@ -165,7 +169,21 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
     if cost == 0 || share.is_none_or(|s| s < 1.0) {
         return None;
     }
-    let hidden = all.sum(|t| t.communication_ns) - all.sum(|t| t.exposed_communication_ns);
+    let is_bound = percent(all.sum(|t| t.fused_ns), all.sum(|t| t.busy_ns)).is_some_and(|p| p >= FUSED_PCT);
+    let overlapped = percent(
+        all.sum(|t| t.communication_ns)
+            - all.sum(|t| t.exposed_communication_ns)
+            - all.sum(|t| t.beside_fused_ns),
+        all.sum(|t| t.communication_ns),
+    );
+    let hidden = match is_bound {
+        true => format!(
+            "; with its kernels that exchange and multiply at most {} ({})",
+            fmt_ns(all.mean(|t| t.exposed_upper_ns)),
+            fmt_pct(all.percent(|t| t.exposed_upper_ns))
+        ),
+        false => format!("; {} of its communication is overlapped", fmt_pct(overlapped)),
+    };
     let of_each = || groups.iter().map(|g| g.mean(|t| t.exposed_communication_ns));
     let (who, range) = match (groups, of_each().min().zip(of_each().max())) {
         ([_, _, ..], Some((least, most))) => {
@@ -175,13 +193,12 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
         _ => (capital(&first.who(several)), String::new()),
     };
     let mut sentence = format!(
-        "{who} spends {} {} ({} of {}{range}) in communication that no compute covers; {} of its \
-         communication is overlapped",
+        "{who} spends {}{} {} ({} of {}{range}) in communication that no compute covers{hidden}",
+        if is_bound { "at least " } else { "" },
         fmt_ns(cost),
         first.per(),
         fmt_pct(share),
         fmt_ns(all.mean(|t| t.dur_ns)),
-        fmt_pct(percent(hidden, all.sum(|t| t.communication_ns)))
     );
     let step = if groups.len() == 1 { first.worst_step(|t| t.exposed_communication_ns) } else { None };
     if let Some((step, ns)) = &step {

@@ -101,8 +101,9 @@ fn divide<'a>(
     for row in calls {
         let span = Span::new(row.ts_ns, row.ts_ns + row.dur_ns);
         let call = row.event_id.and_then(|e| of.calls.index_of(e));
-        let outcome = call
-            .and_then(|call| Some((job.told_wait(Member { part, call })?, of.calls.calls.get(call as usize)?)));
+        let outcome = call.and_then(|call| {
+            Some((job.told_wait(Member { part, call })?, of.calls.calls.get(call as usize)?))
+        });
         let pieces = match outcome {
             None => [(CallPart::Whole, span), (CallPart::Whole, Span::new(0, 0))],
             Some((outcome, call)) => {

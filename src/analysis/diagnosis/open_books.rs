@@ -8,6 +8,7 @@ use crate::diagnosis::collected::key_of;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::only_copies;
 use crate::diagnosis::rule::LISTED_PCT;
+use crate::recording::rules::FUSED_PCT;
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::counts::uncapital;
 use std::cmp::Reverse;
@@ -27,8 +28,19 @@ pub(super) struct OpenItem {
 pub(super) fn largest(found: &Diagnosis) -> Option<OpenItem> {
     let large = unowned(found).into_iter().filter(|(_, share)| *share >= LISTED_PCT);
     let missing = large.filter_map(|(part, share)| item(found, part, share)).chain(withheld(found));
-    let all = missing.chain(set_up(found));
+    let all = missing.chain(set_up(found)).chain(fused(found));
     all.max_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+/// The share of fused kernels, of which it is open how far they compute.
+pub(super) fn fused(found: &Diagnosis) -> Option<OpenItem> {
+    let account = &found.account;
+    let share = percent(account.sum(TimePart::Fused), account.all()).filter(|p| *p >= FUSED_PCT)?;
+    let sentence = format!(
+        "{} of the time is in fused kernels; what of it is exchange or waiting cannot be told",
+        fmt_pct(Some(share))
+    );
+    Some(OpenItem { sentence, share })
 }
 
 /// That much of the time has no owner, with its parts; `None` if it is less.

@@ -53,6 +53,8 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     let mut notes = outside.notes;
     notes.extend(outside.uncounted.filter(|_| !causes.is_empty()).map(|between| uncapital(&between)));
     notes.extend(open_books::note(found).filter(|_| !causes.is_empty()));
+    let fused = open_books::fused(found).map(|open| open.sentence);
+    notes.extend(fused.filter(|of| !lines[0].starts_with(of.as_str())));
     let why_left_out = found.trust.recording.why_left_out();
     if let Some(limit) = why_left_out {
         let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();

@@ -18,8 +18,8 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {
-    /// The time of the devices of the job, of a process group or of a step; compute + fused + waiting
-    /// + transfer + unmatched + copies + idle + finished_early = device_count * time, and parallel_efficiency =
+    /// The time of the devices of the job, of a process group or of a step; compute + fused + waiting +
+    /// transfer + unmatched + copies + idle + finished_early = device_count * time, and parallel_efficiency =
     /// load_balance * communication_efficiency * orchestration_efficiency.
     pub struct Efficiencies, EfficiencyRow = "efficiency" by "scope, process_group, step" {
         scope: Text, "", "job, group or step";

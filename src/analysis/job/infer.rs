@@ -71,8 +71,8 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         let of_program = || parts.iter().filter(|p| p.program() == program);
         let known = of_program().filter_map(RankSummary::program_size).max();
         let job = known.map_or_else(|| of_program().count(), |w| w as usize);
-        // If the size is unknown, only a group of all ranks is unambiguous; of fused kernels, the largest that
-        // ranks list.
+        // If the size is unknown, only a group of all ranks is unambiguous; of fused kernels, the largest
+        // that ranks list.
         let first = units.first().map(|u| &parts[u.id.0 as usize]);
         let is_fused = |u: &PartCalls| parts[u.id.0 as usize].calls.groups[u.id.1 as usize].is_of_fused();
         let is_fused = units.iter().all(is_fused);

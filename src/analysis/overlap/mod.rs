@@ -11,7 +11,7 @@ use crate::windowed;
 use crate::worst_first::{MergedGroups, WorstFirst};
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
-use hta_base::units::{fmt_ns, fmt_pct, ratio};
+use hta_base::units::{fmt_ns, fmt_pct, percent, ratio};
 use hta_base::wording::counts::bar;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
@@ -73,7 +73,8 @@ impl Analysis for Overlap {
         let mut table = Overlaps::default();
         let mut found = false;
         for (work, windows) in WindowAccounts::of(trace).by_device(trace, &options.model) {
-            if work.timeline.when(WorkClass::Communication).is_empty() {
+            let has = |class| work.timeline.has(class);
+            if !has(WorkClass::Communication) && !has(WorkClass::Fused) {
                 continue;
             }
             found = true;
@@ -127,16 +128,24 @@ impl Analysis for Overlap {
         let (beside, all) = groups.iter().fold((0, 0), |(beside, all), g| {
             (beside + g.sum(|t| t.beside_compute_ns), all + g.sum(|t| t.communication_ns))
         });
-        if hta_base::units::percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
+        if percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
             view.notes.push(
                 "communication runs on the stream of the compute, one by one: it cannot overlap until it has \
                  a stream of its own"
                     .to_string(),
             );
         }
+        if groups.iter().any(|g| g.sum(|t| t.fused_ns) > 0) {
+            view.notes.push(
+                "of exchanges with kernels of their own: what is hidden or exposed inside fused kernels \
+                 cannot be told; no overlap where these run longer"
+                    .to_string(),
+            );
+        }
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         let cells = |name: String, g: MergedGroups<Overlaps>| {
-            let share = hta_base::units::percent(g.sum(|t| t.overlap_ns), g.sum(|t| t.communication_ns));
+            let all = g.sum(|t| t.communication_ns);
+            let share = percent(g.sum(|t| t.overlap_ns), all).filter(|_| g.sum(|t| t.fused_ns) <= all);
             vec![
                 name,
                 fmt_ns(g.mean(|t| t.communication_ns)),

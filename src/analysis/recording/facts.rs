@@ -14,11 +14,13 @@ use hta_trace::activity::Activity;
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
+use hta_trace::kernel::function_name;
 use hta_trace::launch_times::ClockAhead;
 use hta_trace::memory::{Allocations, by_device};
 use hta_trace::meta::{Recorder, TimeEra};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
+use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,6 +95,9 @@ table! {
         communication_count: u64, "", "communication kernels";
         communication_ns: i64, "ns", "time with communication";
         beside_compute_ns: i64, "ns", "part of it on the stream of the compute";
+        busy_ns: i64, "ns", "time in which its GPUs run anything";
+        fused_ns: i64, "ns", "part of it with fused kernels (exchange and product in one)";
+        fused_name: Option<Text>, "", "the fused kernel with most time; null: none";
         iteration_count: u64, "", "iterations";
         step_count: u64, "", "steps; 0 if nothing is one";
         step_window: Text, "", "whose windows they have: host or device";
@@ -270,6 +275,16 @@ fn clock_ahead(trace: &RankTrace) -> Option<&ClockAhead> {
 }
 
 /// Sum over the GPUs.
+/// The function of the fused kernels with most time.
+fn fused_name(trace: &RankTrace) -> Option<String> {
+    let mut sums: BTreeMap<StrId, Ns> = BTreeMap::new();
+    for a in trace.activities.iter().filter(|a| a.work == WorkClass::Fused) {
+        *sums.entry(a.name).or_default() += a.span.len();
+    }
+    let (name, _) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+    Some(function_name(trace.text(name)))
+}
+
 fn over_gpus(trace: &RankTrace, of: impl Fn(&DeviceWork) -> Ns) -> Ns {
     trace.devices.iter().filter(|d| d.is_gpu).map(of).sum()
 }
@@ -293,6 +308,7 @@ fn first_capability(trace: &RankTrace) -> Option<&str> {
 /// The row of a rank.
 pub fn of_rank(trace: &RankTrace) -> Batch {
     let (events, same) = (CountedEvents::of(trace), SameDurations::of(trace));
+    let fused_ns = over_gpus(trace, |d| d.timeline.shares_in(trace.capture).fused_total());
     let sum = |keep: &dyn Fn(&Activity) -> bool| gpu_sum(trace, keep);
     let (compute, unlinked) = (sum(&|a| a.work == WorkClass::Compute), sum(&|a| a.launch().is_none()));
     let (mode, validation, mut table) =
@@ -351,6 +367,9 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         communication_count: communication_count(trace),
         communication_ns: over_gpus(trace, |d| d.timeline.when(WorkClass::Communication).len()),
         beside_compute_ns: over_gpus(trace, |d| communication_beside_compute(trace, d).len()),
+        busy_ns: over_gpus(trace, |d| d.timeline.shares_in(trace.capture).busy()),
+        fused_ns,
+        fused_name: (fused_ns > 0).then(|| fused_name(trace)).flatten().as_deref(),
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
         step_count: if trace.steps.rule == StepRule::Capture { 0 } else { trace.steps.steps.len() as u64 },
         step_window: if trace.steps.is_on_device { "device" } else { "host" },

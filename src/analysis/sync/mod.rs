@@ -26,9 +26,9 @@ use hta_trace::window::Scope;
 use std::collections::BTreeMap;
 
 table! {
-    /// A window of a rank; compute_only + overlapped_communication + fused + exposed_waiting
-    /// + exposed_transfer + unmatched + other = dur. Rows of one group have only the exposed parts of that group's
-    /// calls, and add up to more than the row of all groups where groups overlap.
+    /// A window of a rank; compute_only + overlapped_communication + fused + exposed_waiting +
+    /// exposed_transfer + unmatched + other = dur. Rows of one group have only the exposed parts of that
+    /// group's calls, and add up to more than the row of all groups where groups overlap.
     pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
         rank; device;
         process_group: Option<Text>, "", "name and members of the group; null: all";

@@ -13,6 +13,7 @@ use hta_analysis::job::{Clock, Job, RankSummary, ToldMeshes};
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::belong::{self, FileOrigin};
 use hta_analysis::recording::facts::Recordings;
+use hta_analysis::recording::rules::NOTED;
 use hta_base::health::{Counter, Health};
 use hta_base::table::schema::{Batch, Table};
 use hta_read::coordinates::NamedPlace;
@@ -80,6 +81,7 @@ pub fn reduce(
     }
     leave_out_for_serving(&inventory, &mut outputs);
     note_cut_ends(&inventory, &mut outputs);
+    note_doubts(&recording, &mut outputs);
     complete_verdict(&mut outputs);
     Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })
 }
@@ -260,6 +262,20 @@ fn complete_verdict(outputs: &mut [AnalysisAnswer]) {
 pub(crate) fn note_cut_ends(inventory: &[Partial], outputs: &mut [AnalysisAnswer]) {
     let telling = outputs.iter_mut().filter(|(analysis, _)| analysis.about().tells_overlap);
     inventory::cut_ends::add_note(inventory, telling.map(|(_, output)| output));
+}
+
+/// Repeats doubts about the classes of kernels beside what is told of overlap and waiting.
+fn note_doubts(recording: &Recording, outputs: &mut [AnalysisAnswer]) {
+    let doubts = recording.limits().iter().filter(|l| NOTED.contains(&l.rule));
+    let doubts: Vec<&str> = doubts.filter_map(|l| l.sentence.split(". ").next()).collect();
+    let is_about = |a: &AnalysisAnswer| ["breakdown", "overlap", "sync"].contains(&a.0.about().stem);
+    for (_, output) in outputs.iter_mut().filter(|a| is_about(a)) {
+        output
+            .views
+            .first_mut()
+            .into_iter()
+            .for_each(|v| v.notes.extend(doubts.iter().map(|d| d.to_string())));
+    }
 }
 
 /// Leaves out observations that do not hold where ranks serve requests.

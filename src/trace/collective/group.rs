@@ -126,12 +126,8 @@ pub const FUSED_GROUP: &str = "fused";
 
 impl LocalGroup {
     /// The ranks that run a fused kernel together.
-    pub fn of_fused(function: &str) -> Self {
-        LocalGroup {
-            name: Some(function.to_string()),
-            desc: Some(FUSED_GROUP.to_string()),
-            ..LocalGroup::default()
-        }
+    pub fn of_fused(function: String) -> Self {
+        LocalGroup { name: Some(function), desc: Some(FUSED_GROUP.to_string()), ..LocalGroup::default() }
     }
 
     /// Whether only the calls of the ranks can tell the members, because the name is that of a kernel.

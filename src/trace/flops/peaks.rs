@@ -133,8 +133,8 @@ impl Peaks {
         })
     }
 
-    /// The entry that fits among those with the longest part of a device's name, and those that share a part of
-    /// it with one of them: another shorter part is the name of another product.
+    /// The entry that fits among those with the longest part of a device's name, and those that share a part
+    /// of it with one of them: another shorter part is the name of another product.
     fn named(&self, device: &Device, fits: impl Fn(&DevicePeaks) -> bool) -> Option<&DevicePeaks> {
         let name = device.display_name().to_ascii_lowercase();
         let has = |p: &&String| !p.is_empty() && name.contains(&p.to_ascii_lowercase());

@@ -9,9 +9,9 @@
 //!   other     last two components of the base, base, last two components of each argument
 //! ```
 
-use crate::kernel::cpp::{argument_paths, base, head, last_two, normalized};
-use crate::kernel::demangle::demangled;
-use crate::kernel::patterns::NamePatterns;
+use crate::kernel_name::cpp::{argument_paths, base, head, last_two, normalized};
+use crate::kernel_name::demangled;
+use crate::kernel_name::patterns::NamePatterns;
 use serde::Deserialize;
 use std::sync::OnceLock;
 

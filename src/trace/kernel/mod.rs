@@ -6,13 +6,10 @@
 //! ```
 
 pub mod category;
-pub(crate) mod cpp;
-mod demangle;
 pub mod occupancy;
-pub(crate) mod patterns;
 pub mod serving;
 pub(crate) mod short;
 pub mod tensor_cores;
 
-pub use demangle::demangled;
-pub use short::{kernel_id, short_name};
+pub use crate::kernel_name::demangled;
+pub use short::{function_name, kernel_id, short_name};

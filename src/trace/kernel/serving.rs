@@ -3,7 +3,7 @@
 //! kernels of their own. The rules are `[[serving]]` in `data/kernel_categories.toml`.
 
 use crate::kernel::category::{Category, RawCategoryRule, file};
-use crate::kernel::patterns::NamePatterns;
+use crate::kernel_name::patterns::NamePatterns;
 use std::sync::OnceLock;
 
 /// A category, and a part of it; empty for most.

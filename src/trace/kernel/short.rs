@@ -5,8 +5,8 @@
 //!        vectorized_elementwise_kernel<4,GeluCUDAKernelImpl#2.4.1(bf16)>
 //! ```
 
-use crate::kernel::cpp::{base, closing, head, last, normalized, split};
-use crate::kernel::demangle::demangled;
+use crate::kernel_name::cpp::{base, closing, head, last, normalized, split};
+use crate::kernel_name::demangled;
 use hta_base::wording::names::fnv1a;
 
 /// Last components of paths that say nothing without the one before.
@@ -84,6 +84,11 @@ pub fn short_name(name: &str) -> String {
         None => component(own, 1),
     };
     if out.trim().is_empty() { name.to_string() } else { out }
+}
+
+/// A kernel's short name without its template.
+pub fn function_name(name: &str) -> String {
+    short_name(name).split('<').next().unwrap_or(name).to_string()
 }
 
 /// The first four hexadecimal digits of the FNV-1a hash of the full name, which tell kernels with one short

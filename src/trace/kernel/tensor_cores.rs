@@ -3,7 +3,7 @@
 //! Three answers: a kernel that no rule knows may do either. The rules are data (`data/tensor_cores.toml`);
 //! the first that matches decides.
 
-use crate::kernel::patterns::NamePatterns;
+use crate::kernel_name::patterns::NamePatterns;
 use serde::Deserialize;
 use std::sync::OnceLock;
 

@@ -74,7 +74,10 @@ pub(super) fn rule(raw: RawClassRule) -> Result<ClassRule, String> {
     let role = role.map(|name| role_named(&name, &reason)).transpose()?;
     Ok(ClassRule {
         work: work.ok_or_else(|| {
-            format!("rule `{reason}`: expected compute, communication, memory or fused_communication, found `{class}`")
+            format!(
+                "rule `{reason}`: expected compute, communication, memory or fused_communication, found \
+                 `{class}`"
+            )
         })?,
         role,
         any: lower_words(any.unwrap_or_default()),

@@ -89,8 +89,8 @@ impl ClassRules {
         self.rule(index)?.role
     }
 
-    /// Place of the reason of rule `index` among the reasons of all rules, then that of the default, then that of
-    /// fused kernels.
+    /// Place of the reason of rule `index` among the reasons of all rules, then that of the default, then
+    /// that of fused kernels.
     pub fn place(&self, index: u16) -> u32 {
         let mut seen: Vec<&str> = Vec::new();
         for rule in &self.rules {
@@ -223,7 +223,8 @@ mod tests {
         assert_eq!(exchange, (WorkClass::Communication, "collective_args".to_string()));
         let made = class("triton_poi_fused_all_reduce_1", Class::Kernel, true, Some("record_param_comms"));
         assert_eq!(made, (WorkClass::Compute, "default".to_string()));
-        let own = "[[rule]]\nreason = \"mine\"\nclass = \"communication\"\nrole = \"dispatch\"\nname = '^acme::ship'\n";
+        let own = "[[rule]]\nreason = \"mine\"\nclass = \"communication\"\nrole = \"dispatch\"\n\
+                   name = '^acme::ship'\n";
         let rules = ClassRules::parse(own).unwrap().before(ClassRules::builtin());
         let mut strings = Interner::default();
         let id = strings.intern("_ZN4acme4shipEv.kd");

@@ -2,9 +2,9 @@
 
 use crate::category::Class;
 use crate::collective::KernelRole;
-use crate::kernel::cpp::{base, head, last, normalized};
-use crate::kernel::demangled;
-use crate::kernel::patterns::NamePatterns;
+use crate::kernel_name::cpp::{base, head, last, normalized};
+use crate::kernel_name::demangled;
+use crate::kernel_name::patterns::NamePatterns;
 use crate::timeline::WorkClass;
 use regex::{Regex, RegexBuilder};
 use std::borrow::Cow;

@@ -11,7 +11,7 @@ use hta_trace::collective::dtype::{dtype_in_kernel, dtype_name};
 use hta_trace::collective::group::{HeaderGroups, LocalGroup, Members};
 use hta_trace::collective::{CallShape, CollectiveCall, Message};
 use hta_trace::collective::{CollectiveKind, KernelRole};
-use hta_trace::kernel::short_name;
+use hta_trace::kernel::function_name;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
@@ -20,8 +20,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let header = HeaderGroups::new(&trace.meta);
     let marks = SubmissionRanges::new(trace);
     let mut messages = RecordedMessages::new(trace);
-    let mut kernels: Vec<&Activity> =
-        trace.activities.iter().filter(|a| is_call(a)).collect();
+    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| is_call(a)).collect();
     // In order of launch, so that each kernel takes the messages recorded since the previous one.
     kernels.sort_by_key(|a| {
         (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
@@ -103,10 +102,11 @@ fn is_call(a: &Activity) -> bool {
     matches!(a.work, WorkClass::Communication | WorkClass::Fused)
 }
 
-/// A fused kernel names no group. The launches of one function are the calls of one, whose members are inferred.
+/// A fused kernel names no group. The launches of one function are the calls of one, whose members are
+/// inferred.
 fn fused(trace: &RankTrace, a: &Activity) -> CallEvidence {
-    let name = short_name(trace.text(a.name));
-    CallEvidence { group: LocalGroup::of_fused(name.split('<').next().unwrap_or(&name)), ..CallEvidence::default() }
+    let group = LocalGroup::of_fused(function_name(trace.text(a.name)));
+    CallEvidence { group, ..CallEvidence::default() }
 }
 
 /// The ranks between which a call says that its message goes; `None` if it does not say.

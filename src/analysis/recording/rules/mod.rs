@@ -9,6 +9,7 @@ mod ends_before_arrival;
 mod experts_without_exchange;
 mod file_cut;
 mod frames_inflate;
+mod fused_communication;
 mod host_windows;
 mod impossible_lengths;
 mod launch_causality;
@@ -33,6 +34,7 @@ use crate::recording::limit::Limit;
 
 pub use counters_only::NAME as COUNTERS_ONLY;
 pub use device_not_recorded::NAME as NOT_RECORDED;
+pub use fused_communication::{LEAST_PCT as FUSED_PCT, NAME as FUSED_COMMUNICATION};
 pub use missing_ranks::NAME as MISSING_RANKS;
 pub use step_rules::NAME as STEP_RULES;
 pub use too_short::NAME as TOO_SHORT;
@@ -113,6 +115,7 @@ rules![
     experts_without_exchange,
     peer_copies,
     missing_ranks,
+    fused_communication,
     // A recording that is short is whole: other reasons come first.
     too_short,
 ];
@@ -180,6 +183,9 @@ mod testing {
             communication_count: 0,
             communication_ns: 0,
             beside_compute_ns: 0,
+            busy_ns: 1000,
+            fused_ns: 0,
+            fused_name: None,
             iteration_count: 0,
             step_count: 3,
             step_window: "host",
