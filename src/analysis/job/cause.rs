@@ -254,12 +254,8 @@ const NEARLY_ALL: f64 = 0.8;
 fn more_in_experts(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
     let layers = JobLayers::of(job);
     let [late, typical] = [0, 1].map(|side: usize| {
-        let of = |(m, w): &(Member, LocalWindow)| layers.more_in(m.part, w.span);
-        pairs
-            .iter()
-            .filter_map(|pair| pair.get(side))
-            .map(of)
-            .fold(MoreExpertTime::default(), |a, b| a.plus(b))
+        let of_side = pairs.iter().filter_map(|pair| pair.get(side));
+        of_side.fold(MoreExpertTime::default(), |sum, (m, w)| sum.plus(layers.more_in(m.part, w.span)))
     });
     let is_of_device = is_of_device(out, late.expert, typical.expert);
     take_longest(DelayCause::MoreTokens, late.by_tokens - typical.by_tokens, out);

@@ -95,8 +95,7 @@ table! {
         communication_count: u64, "", "communication kernels";
         communication_ns: i64, "ns", "time with communication";
         beside_compute_ns: i64, "ns", "part of it on the stream of the compute";
-        busy_ns: i64, "ns", "time in which its GPUs run anything";
-        fused_ns: i64, "ns", "part of it with fused kernels (exchange and product in one)";
+        fused_ns: i64, "ns", "time with fused kernels (exchange and product in one)";
         fused_name: Option<Text>, "", "the fused kernel with most time; null: none";
         iteration_count: u64, "", "iterations";
         step_count: u64, "", "steps; 0 if nothing is one";
@@ -275,6 +274,10 @@ fn clock_ahead(trace: &RankTrace) -> Option<&ClockAhead> {
 }
 
 /// Sum over the GPUs.
+fn fused_in(d: &DeviceWork) -> Ns {
+    d.timeline.shares_in(d.capture).fused_total()
+}
+
 /// The function of the fused kernels with most time.
 fn fused_name(trace: &RankTrace) -> Option<String> {
     let mut sums: BTreeMap<StrId, Ns> = BTreeMap::new();
@@ -307,12 +310,16 @@ fn first_capability(trace: &RankTrace) -> Option<&str> {
 
 /// The row of a rank.
 pub fn of_rank(trace: &RankTrace) -> Batch {
-    let (events, same) = (CountedEvents::of(trace), SameDurations::of(trace));
-    let fused_ns = over_gpus(trace, |d| d.timeline.shares_in(trace.capture).fused_total());
+    let mut table = Recordings::default();
+    push(trace, &mut table);
+    table.finish()
+}
+
+fn push(trace: &RankTrace, table: &mut Recordings) {
+    let (events, same, mode) = (CountedEvents::of(trace), SameDurations::of(trace), ServingMode::of(trace));
     let sum = |keep: &dyn Fn(&Activity) -> bool| gpu_sum(trace, keep);
     let (compute, unlinked) = (sum(&|a| a.work == WorkClass::Compute), sum(&|a| a.launch().is_none()));
-    let (mode, validation, mut table) =
-        (ServingMode::of(trace), Validation::of(trace), Recordings::default());
+    let (validation, fused_ns) = (Validation::of(trace), over_gpus(trace, fused_in));
     let (clock, streams) = (clock_ahead(trace), compute_by_stream(trace));
     table.push(RecordingRow {
         rank: trace.rank,
@@ -367,7 +374,6 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         communication_count: communication_count(trace),
         communication_ns: over_gpus(trace, |d| d.timeline.when(WorkClass::Communication).len()),
         beside_compute_ns: over_gpus(trace, |d| communication_beside_compute(trace, d).len()),
-        busy_ns: over_gpus(trace, |d| d.timeline.shares_in(trace.capture).busy()),
         fused_ns,
         fused_name: (fused_ns > 0).then(|| fused_name(trace)).flatten().as_deref(),
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
@@ -388,5 +394,4 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         recorded_end_ns: trace.recorded.end,
         has_origin: trace.meta.era != TimeEra::Unknown,
     });
-    table.finish()
 }

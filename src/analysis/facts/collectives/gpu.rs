@@ -20,14 +20,9 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let header = HeaderGroups::new(&trace.meta);
     let marks = SubmissionRanges::new(trace);
     let mut messages = RecordedMessages::new(trace);
-    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| is_call(a)).collect();
-    // In order of launch, so that each kernel takes the messages recorded since the previous one.
-    kernels.sort_by_key(|a| {
-        (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
-    });
     // The copies of one exchange are one call: of its outermost operator, the index among the calls.
     let mut of_copies: BTreeMap<u32, usize> = BTreeMap::new();
-    for a in kernels {
+    for a in by_launch(trace) {
         let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize]));
         let chain = operators(trace, a);
         let exchange = chain.last().copied().filter(|_| a.class == Class::Memcpy);
@@ -98,8 +93,14 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     }
 }
 
-fn is_call(a: &Activity) -> bool {
-    matches!(a.work, WorkClass::Communication | WorkClass::Fused)
+/// The kernels that are calls, in order of launch, so that each takes the messages since the previous one.
+fn by_launch(trace: &RankTrace) -> Vec<&Activity> {
+    let is_call = |a: &&Activity| matches!(a.work, WorkClass::Communication | WorkClass::Fused);
+    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
+    kernels.sort_by_key(|a| {
+        (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
+    });
+    kernels
 }
 
 /// A fused kernel names no group. The launches of one function are the calls of one, whose members are

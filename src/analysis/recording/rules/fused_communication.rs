@@ -4,9 +4,10 @@
 //! their own.
 
 use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
-use hta_base::units::{fmt_pct, percent};
+use hta_base::units::{Ns, fmt_pct, percent};
 
 pub const NAME: &str = "fused_communication";
 
@@ -14,7 +15,8 @@ pub const NAME: &str = "fused_communication";
 pub const LEAST_PCT: f64 = 5.0;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
-    let (busy, fused) = recorded.ranks.iter().fold((0, 0), |(b, f), r| (b + r.busy_ns, f + r.fused_ns));
+    let busy = |r: &RecordingRow| r.recorded_ns * Ns::from(r.device_count) - r.idle_ns;
+    let (busy, fused) = recorded.ranks.iter().fold((0, 0), |(b, f), r| (b + busy(r), f + r.fused_ns));
     let Some(share) = percent(fused, busy).filter(|p| *p >= LEAST_PCT) else { return Vec::new() };
     let longest: Option<&str> = recorded.ranks.iter().max_by_key(|r| r.fused_ns).and_then(|r| r.fused_name);
     let name = longest.map(|name| format!(" ({name})")).unwrap_or_default();
@@ -42,7 +44,9 @@ mod tests {
     fn fused_kernels_make_waiting_a_bound_from_a_twentieth_on() {
         let of = |fused| {
             let ranks = [0, 1].map(|r| {
-                rank(r, |row| (row.busy_ns, row.fused_ns, row.fused_name) = (1000, fused, Some("mega_moe")))
+                rank(r, |row| {
+                    (row.recorded_ns, row.fused_ns, row.fused_name) = (1000, fused, Some("mega_moe"))
+                })
             });
             found(super::NAME, ranks.to_vec())
         };

@@ -183,7 +183,6 @@ mod testing {
             communication_count: 0,
             communication_ns: 0,
             beside_compute_ns: 0,
-            busy_ns: 1000,
             fused_ns: 0,
             fused_name: None,
             iteration_count: 0,
