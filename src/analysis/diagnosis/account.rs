@@ -57,6 +57,11 @@ impl TimePart {
         TimePart::FinishedEarly,
     ];
 
+    /// Whether the devices work in it, so that no cause has to own it.
+    pub(crate) fn is_work(self) -> bool {
+        matches!(self, TimePart::Compute | TimePart::Fused)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             TimePart::Compute => "compute",

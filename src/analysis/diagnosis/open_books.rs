@@ -71,7 +71,7 @@ fn unowned(found: &Diagnosis) -> Vec<(TimePart, f64)> {
     };
     TimePart::ALL
         .into_iter()
-        .filter(|part| *part != work && *part != TimePart::Fused)
+        .filter(|part| ![work, TimePart::Fused].contains(part))
         .filter_map(share)
         .collect()
 }

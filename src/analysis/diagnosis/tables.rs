@@ -171,7 +171,7 @@ pub(super) fn finding_names(found: &Diagnosis, job: &Job) -> Batch {
 /// The row of what no cause owns.
 fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
     let account = &found.account;
-    let lost = account.all() - account.sum(TimePart::Compute);
+    let lost = account.all() - account.sum(TimePart::Compute) - account.sum(TimePart::Fused);
     let owned: Ns = found.causes.iter().filter(|c| c.kind.kernels().is_none()).map(Cause::owned_sum).sum();
     FindingRow {
         position: found.causes.len() as u32 + 1,
@@ -233,7 +233,7 @@ pub(super) fn time_account(found: &Diagnosis, job: &Job) -> Batch {
             step,
             step_label,
             part: part.name(),
-            cause: (part != TimePart::Compute).then(|| owner.name()),
+            cause: (!part.is_work()).then(|| owner.name()),
             finding_id: cause.and_then(|i| ids.get(i)).map(String::as_str),
             time_ns: ns,
         });

@@ -230,6 +230,10 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
         (_, true, true) => "an iteration and device",
         (_, false, _) => "a device",
     };
+    let fused = account.sum(TimePart::Fused);
+    if fused > 0 {
+        rows.insert(0, line("Fused kernels (exchange and product in one)".to_string(), fused));
+    }
     rows.insert(0, line(compute.to_string(), account.sum(TimePart::Compute)));
     View {
         title: title.to_string(),

@@ -6,8 +6,8 @@ use crate::facts::kernel_work::KernelWorks;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::category::Class;
-use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::KernelRole;
+use hta_trace::collective::{CollectiveCall, CollectiveKind};
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::rules::copy_kind;
@@ -87,6 +87,9 @@ impl TokenExchange {
             .drain(..)
             .filter(|_| is_around)
             .for_each(|(name, len)| *found.entry(name).or_default() += len);
+        // NCCL exchanges tokens in kernels that send and receive, of which a file of Nsight Systems says no more.
+        let is_both = |c: &&CollectiveCall| c.shape.kind == CollectiveKind::SendRecv;
+        out.is_known |= out.runs > 0 && calls.calls.iter().filter(is_both).count() >= out.runs as usize;
         let mut unknown: Vec<(StrId, Ns)> = found.into_iter().collect();
         unknown.sort_unstable();
         // Names of ranks that need none are not kept.

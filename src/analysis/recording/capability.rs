@@ -50,6 +50,13 @@ capabilities! {
     Work "work";
 }
 
+impl Capability {
+    /// Those that times alone carry. Whether exchanges of experts are known is told by names of kernels.
+    pub(crate) fn of_times() -> impl Iterator<Item = Capability> {
+        Self::ALL.iter().copied().filter(|c| *c != Capability::Experts)
+    }
+}
+
 /// How far a recording carries a capability, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Grade {

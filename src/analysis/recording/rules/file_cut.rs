@@ -27,7 +27,10 @@ fn of_rank(r: &RecordingRow, has_devices: bool) -> Vec<Limit> {
     match missing {
         Some(found) => limit(r, found)
             .withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Transfer, Work], &[Steps, Memory]),
-        None => limit(r, "events may be missing behind the cut").withheld_or_bound(&[], Capability::ALL),
+        None => {
+            let all: Vec<Capability> = Capability::of_times().collect();
+            limit(r, "events may be missing behind the cut").withheld_or_bound(&[], &all)
+        }
     }
 }
 

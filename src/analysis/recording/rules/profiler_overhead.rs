@@ -29,6 +29,6 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
                profiler"
                 .to_string(),
     };
-    let all: Vec<Capability> = Capability::ALL.iter().copied().filter(|c| *c != Capability::Memory).collect();
+    let all: Vec<Capability> = Capability::of_times().filter(|c| *c != Capability::Memory).collect();
     limit.of_all(&all)
 }
