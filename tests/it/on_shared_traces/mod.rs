@@ -32,6 +32,7 @@ mod hta_sequences;
 mod hta_tables;
 mod invariants;
 mod kernel_categories;
+mod kernel_jobs;
 mod kernel_roles;
 mod known_answers;
 mod launches;

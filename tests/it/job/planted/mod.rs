@@ -11,6 +11,7 @@ mod delay_cost;
 mod expert_kernels;
 mod experts;
 mod fabric;
+mod fused_kernels;
 mod groups;
 mod hybrid;
 mod inferred;
