@@ -415,7 +415,7 @@ mod tests {
             own_count: 1,
             typical_count: 1,
         };
-        let of = |device, kernels| {
+        let of = |device: Ns, kernels: Ns| {
             let all =
                 [(DelayCause::SlowDevice, 2000 + device, 2000), (DelayCause::SlowKernel, kernels, 2000)];
             all.map(|(cause, own, typical)| difference(cause, own, typical))

@@ -21,11 +21,16 @@ pub enum BlockPart {
     /// Only copies and sets run.
     Memory,
     Idle,
+    /// A fused kernel runs, and no compute.
+    Fused,
 }
 
+/// Number of parts.
+const PARTS: usize = 5;
+
 impl BlockPart {
-    pub(crate) const ALL: [BlockPart; 4] =
-        [BlockPart::Compute, BlockPart::Communication, BlockPart::Memory, BlockPart::Idle];
+    pub(crate) const ALL: [BlockPart; PARTS] =
+        [BlockPart::Compute, BlockPart::Communication, BlockPart::Memory, BlockPart::Idle, BlockPart::Fused];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -33,6 +38,7 @@ impl BlockPart {
             BlockPart::Communication => "communication",
             BlockPart::Memory => "memory",
             BlockPart::Idle => "idle",
+            BlockPart::Fused => "fused",
         }
     }
 
@@ -46,7 +52,7 @@ impl BlockPart {
 pub struct TimelineBlock<L> {
     pub start: Ns,
     /// Time by part, in the order of [`BlockPart::ALL`]; its sum is the block's length, ns.
-    pub times: [Ns; 4],
+    pub times: [Ns; PARTS],
     /// Number of pieces.
     pub count: u32,
     /// Length, part and label of its longest piece; of equal ones the first.
@@ -56,7 +62,7 @@ pub struct TimelineBlock<L> {
 impl<L: Copy> TimelineBlock<L> {
     /// A block of one piece.
     pub(crate) fn of_piece(start: Ns, len: Ns, part: BlockPart, label: L) -> Self {
-        let mut times = [0; 4];
+        let mut times = [0; PARTS];
         times[part as usize] = len;
         Self { start, times, count: 1, longest: (len, part, label) }
     }
@@ -131,10 +137,10 @@ mod tests {
         let got = merge(line(&pieces).into_iter(), 4);
         let shown: Vec<_> = got.iter().map(|b| (b.start, b.times, b.count, b.longest.2)).collect();
         let want = [
-            (0, [5, 0, 0, 2], 4, 0),
-            (7, [0, 11, 0, 0], 1, 4),
-            (18, [2, 0, 0, 1], 3, 5),
-            (21, [0, 0, 0, 10], 1, 8),
+            (0, [5, 0, 0, 2, 0], 4, 0),
+            (7, [0, 11, 0, 0, 0], 1, 4),
+            (18, [2, 0, 0, 1, 0], 3, 5),
+            (21, [0, 0, 0, 10, 0], 1, 8),
         ];
         assert_eq!(shown, want);
     }

@@ -35,9 +35,9 @@ table! {
             "index of the step in time; null: the trace has no steps, and the block is of the span";
         step_label;
         ts_ns: i64, "ns", "start, on the rank's own clock";
-        dur_ns: i64, "ns", "length: the sum of the four parts";
+        dur_ns: i64, "ns", "length: the sum of the parts";
         part: Text, "",
-            "part of the longest piece in it: compute, communication (not hidden), memory (copies and \
+            "part of the longest piece in it: compute, fused, communication (not hidden), memory (copies and \
              sets) or idle";
         cause: Option<Text>, "",
             "kind of cause that owns the longest piece, if it is idle or a copy; waiting for ranks is in \
@@ -51,6 +51,7 @@ table! {
         communication_ns: i64, "ns", "communication runs, and no compute";
         memory_ns: i64, "ns", "only copies and sets run";
         idle_ns: i64, "ns", "nothing runs";
+        fused_ns: i64, "ns", "fused kernels (exchange and product in one) run, and no compute";
     }
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn push(
         let blocks = inside.map(|p| TimelineBlock::of_piece(p.span.start, p.span.len(), p.part, p.label));
         for b in merge(blocks, most) {
             let (longest_ns, part, label) = b.longest;
-            let [compute_ns, communication_ns, memory_ns, idle_ns] = b.times;
+            let [compute_ns, communication_ns, memory_ns, idle_ns, fused_ns] = b.times;
             table.push(TimelineRow {
                 rank: trace.rank,
                 device: work.device,
@@ -115,6 +116,7 @@ pub(crate) fn push(
                 communication_ns,
                 memory_ns,
                 idle_ns,
+                fused_ns,
             });
         }
     }
@@ -201,7 +203,9 @@ impl Iterator for DeviceTime<'_> {
 fn running(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<TimelinePiece> {
     let compute = work.timeline.when(WorkClass::Compute);
     let communication = work.timeline.when(WorkClass::Communication);
-    let above = Union::new(compute.spans().iter().chain(communication.spans()).copied());
+    let fused = work.timeline.when(WorkClass::Fused);
+    let products = Union::new(compute.spans().iter().chain(fused.spans()).copied());
+    let above = Union::new(products.spans().iter().chain(communication.spans()).copied());
     let none = Union::default();
     let ways: HashMap<u32, CauseKind> =
         ways.iter().filter_map(|(c, kind)| Some((c.activity, (*kind)?))).collect();
@@ -209,7 +213,8 @@ fn running(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind
     let mut out: Vec<TimelinePiece> = Vec::new();
     for (class, part, hidden) in [
         (WorkClass::Compute, BlockPart::Compute, &none),
-        (WorkClass::Communication, BlockPart::Communication, &compute),
+        (WorkClass::Fused, BlockPart::Fused, &compute),
+        (WorkClass::Communication, BlockPart::Communication, &products),
         (WorkClass::Memory, BlockPart::Memory, &above),
     ] {
         let when = work.timeline.when(class);

@@ -41,7 +41,12 @@ const TIMELINE_HEADINGS_2: &[Heading] = &[
 /// Columns of the grid `timeline`.
 const TIMELINE_HEADINGS_3: &[Heading] = &[
     ("dur_ns", "length", CellType::Ns, "length; a block begins where the one before ends"),
-    ("part", "part", CellType::Id, "part of the longest piece: 0 compute, 1 communication, 2 memory, 3 idle"),
+    (
+        "part",
+        "part",
+        CellType::Id,
+        "part of the longest piece: 0 compute, 1 communication, 2 memory, 3 idle, 4 fused",
+    ),
     ("name", "name", CellType::Text, "name of the longest piece"),
     ("cause", "cause", CellType::Text, "cause that owns the longest piece"),
     ("merged", "merged", CellType::Id, "row of its sums, if pieces share it"),
@@ -55,6 +60,7 @@ const TIMELINE_HEADINGS_4: &[Heading] = &[
     ("communication_ns", "exposed communication", CellType::Ns, "communication runs, and no compute"),
     ("memory_ns", "copies", CellType::Ns, "only copies and sets run"),
     ("idle_ns", "idle", CellType::Ns, "nothing runs"),
+    ("fused_ns", "fused", CellType::Ns, "fused kernels run, and no compute"),
 ];
 
 /// Largest number of blocks in a page.
@@ -73,7 +79,7 @@ columns! {
 columns! {
     Row of TimelineTable {
         rank, device, step: Option<u32>, step_label, ts_ns: i64, part: Text, cause: Option<Text>, name: Option<Text>,
-        count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64,
+        count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64, fused_ns: i64,
     }
 }
 
@@ -299,8 +305,9 @@ impl TimelineLanes {
                 let sums = (b.count > 1).then(|| merged.len());
                 grid.push([b.duration().into(), (part as usize).into(), name, cause, sums.into()]);
                 if b.count > 1 {
-                    let [compute, communication, memory, idle] = b.times.map(Cell::from);
-                    merged.push([b.count.into(), longest.into(), compute, communication, memory, idle]);
+                    let [compute, communication, memory, idle, fused] = b.times.map(Cell::from);
+                    let count = b.count.into();
+                    merged.push([count, longest.into(), compute, communication, memory, idle, fused]);
                 }
             }
         }
@@ -328,7 +335,7 @@ impl TimelineLanes {
             if last != Some(key) {
                 close(&mut all, last.replace(key));
             }
-            let times = [r.compute_ns, r.communication_ns, r.memory_ns, r.idle_ns];
+            let times = [r.compute_ns, r.communication_ns, r.memory_ns, r.idle_ns, r.fused_ns];
             let label = (texts.of(r.cause), texts.of(r.name));
             let block =
                 TimelineBlock { start: r.ts_ns, times, count: r.count, longest: (r.longest_ns, part, label) };

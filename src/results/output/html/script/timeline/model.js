@@ -2,13 +2,13 @@
 
 import { between } from "page/format.js";
 
-export const LANE_PARTS = ["compute", "transfer", "copies", "idle"];
-export const PART_KEYS = ["compute", "communication", "memory", "idle"];
+export const LANE_PARTS = ["compute", "transfer", "copies", "idle", "fused"];
+export const PART_KEYS = ["compute", "communication", "memory", "idle", "fused"];
 /** What is drawn apart of communication: its waiting for other ranks. */
-export const WAITING = 4;
+export const WAITING = 5;
 /** The parts in the order of the verdict: number, name and colour. @type {[number, string, string][]} */
 export const DRAWN_PARTS = [
-  [0, "compute", "compute"], [WAITING, "waiting", "waiting"], [1, "transfer", "communication"], [2, "copies", "memory"],
+  [0, "compute", "compute"], [4, "fused", "fused"], [WAITING, "waiting", "waiting"], [1, "transfer", "communication"], [2, "copies", "memory"],
   [3, "idle", "idle"],
 ];
 /** Most levels of nested spans of a track that are shown. */
@@ -125,10 +125,10 @@ export class LaneModel {
 
   /** The time of a lane by part; without an account nobody knows what its communication is. @returns {any} */
   partsOf(lane) {
-    const [compute, exposed, copies, idle] = PART_KEYS.map((_, p) => this.sum(lane, p));
+    const [compute, exposed, copies, idle, fused] = PART_KEYS.map((_, p) => this.sum(lane, p));
     const [waiting, unmatched] = [lane.waiting, lane.waiting === null ? exposed : lane.unmatched];
     const transfer = waiting === null ? null : exposed - waiting - unmatched;
-    return { compute, waiting, transfer, unmatched, copies, idle };
+    return { compute, fused, waiting, transfer, unmatched, copies, idle };
   }
 
   pieces = (b) => (this.rowOf[b] < 0 ? 1 : this.counts[this.rowOf[b]]);

@@ -9,7 +9,7 @@ import { AXIS, LEVEL } from "page/timeline/geometry.js";
 import { LANE_PARTS, PART_KEYS, WAITING } from "page/timeline/model.js";
 
 /** The parts of a block from top to bottom: waiting for other ranks is beside the transfer. */
-const STACKED = [0, 1, WAITING, 2, 3];
+const STACKED = [0, 4, 1, WAITING, 2, 3];
 /** Colours of spans: keys of the theme, or numbers of further kinds. */
 const SPAN_TINTS = {
   kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9,
@@ -52,8 +52,9 @@ export class Painter extends Brush {
   /** Draws all, and gives the places of the marks. `chosen` gets a frame; waits of what is `looked` at are strong. */
   paint(chosen, looked) {
     const { g, tints } = this;
-    for (const key of [...PART_KEYS, "ink", "soft", "line", "panel", "late", "low"]) tints[key] = colour(key);
-    tints.parts = [...PART_KEYS.map((k) => tints[k]), hatch(tints.communication, tints.late)];
+    for (const key of [...PART_KEYS.slice(0, 4), "ink", "soft", "line", "panel", "late", "low"]) tints[key] = colour(key);
+    const striped = ["compute", "late"].map((key) => hatch(tints.communication, tints[key]));
+    tints.parts = [...PART_KEYS.slice(0, 4).map((k) => tints[k]), ...striped];
     tints.kinds = kinds();
     this.ctx.clearRect(0, 0, g.width, g.height);
     g.seen().forEach((row) => this.row(row));
@@ -69,7 +70,7 @@ export class Painter extends Brush {
 
   /** Parts of a time, one on the other, by their share. */
   stack(times, left, top, width, height) {
-    const whole = times[0] + times[1] + times[2] + times[3] + times[WAITING];
+    const whole = times.reduce((sum, time) => sum + time, 0);
     if (whole <= 0) return;
     let y = top;
     for (const p of STACKED) {
@@ -123,7 +124,7 @@ export class Painter extends Brush {
   block(lane, b, left, top, width, height) {
     const { model, tints } = this;
     const [part, waiting, pieces] = [model.parts[b], model.waiting[b], model.pieces(b)];
-    if (pieces > 1) this.stack([0, 1, 2, 3, WAITING].map((p) => model.drawn(b, p)), left, top, width, height);
+    if (pieces > 1) this.stack([...PART_KEYS.keys(), WAITING].map((p) => model.drawn(b, p)), left, top, width, height);
     else {
       this.fill(tints.parts[part], left, top, width, height);
       if (waiting > 0) this.waitsOf(lane, b, top, height);

@@ -171,13 +171,14 @@ function legend(model) {
 function sumsOf(model) {
   const rows = model.steps.flatMap((step) => step.lanes.map((lane) => ({ step, lane })));
   const column = (name, title, kind, doc, value) => [name, title, kind, doc, rows.map(value)];
+  const hasFused = rows.some(({ lane }) => model.partsOf(lane).fused > 0);
   const part = (name) => column(`${name}_ns`, name, "ns", name, ({ lane }) => model.partsOf(lane)[name]);
   return derivedGrid("timeline", [
     column("rank", "rank", "id", "rank", ({ lane }) => lane.rank),
     column("device", "device", "id", "device", ({ lane }) => lane.device),
     column("step", "step", "text", "step", ({ step }) => step.label),
     column("dur_ns", "length", "ns", "length of its window", ({ lane }) => lane.until - lane.start),
-    ...["compute", "waiting", "transfer", "unmatched", "copies", "idle"].map(part),
+    ...["compute", ...(hasFused ? ["fused"] : []), "waiting", "transfer", "unmatched", "copies", "idle"].map(part),
   ]);
 }
 
