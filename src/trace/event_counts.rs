@@ -80,7 +80,7 @@ pub(crate) fn count_events(
     health.add(Counter::FlowUnpaired, unpaired, None, "");
     let nameless = meta.devices.iter().filter(|d| d.name.is_empty()).count();
     health.add(Counter::DeviceNameEmpty, nameless as u64, None, "");
-    let communicates = all.iter().any(|a| a.work == WorkClass::Communication);
+    let communicates = all.iter().any(|a| matches!(a.work, WorkClass::Communication | WorkClass::Fused));
     if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
         health.note(Counter::NoCommunicationFound, "");
     }

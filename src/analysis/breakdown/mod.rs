@@ -166,10 +166,11 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
     let (first, all) = (groups.first()?, MergedGroups(groups));
     let cost = all.mean(|t| t.exposed_communication_ns);
     let share = all.percent(|t| t.exposed_communication_ns);
-    if cost == 0 || share.is_none_or(|s| s < 1.0) {
+    let is_bound = percent(all.sum(|t| t.fused_ns), all.sum(|t| t.busy_ns)).is_some_and(|p| p >= FUSED_PCT);
+    let most = if is_bound { all.percent(|t| t.exposed_upper_ns) } else { share };
+    if most.is_none_or(|s| s < 1.0) || cost == 0 && !is_bound {
         return None;
     }
-    let is_bound = percent(all.sum(|t| t.fused_ns), all.sum(|t| t.busy_ns)).is_some_and(|p| p >= FUSED_PCT);
     let overlapped = percent(
         all.sum(|t| t.communication_ns)
             - all.sum(|t| t.exposed_communication_ns)

@@ -14,7 +14,7 @@ use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
-use crate::recording::rules::{COUNTERS_ONLY, MISSING_RANKS, NOT_RECORDED};
+use crate::recording::rules::{COUNTERS_ONLY, FUSED_COMMUNICATION, MISSING_RANKS, NOT_RECORDED};
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{capital, plural, uncapital};
@@ -191,8 +191,15 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
         recording.reason(Capability::Ranks).filter(|_| unmatched.is_some_and(|p| p >= LISTED_PCT))
     };
     let left_out = || recording.why_left_out();
-    let of_recording =
-        || left_out().or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
+    let fused = || recording.limits().iter().find(|l| l.rule == FUSED_COMMUNICATION);
+    let of_recording = || {
+        left_out()
+            .or_else(withheld)
+            .or_else(missing)
+            .or_else(bound)
+            .or_else(fused)
+            .map(|l| l.sentence.clone())
+    };
     // What is withheld rests on something that was not recorded well enough.
     let of_withheld = || found.causes.iter().find_map(|c| c.is_withheld().then(|| c.trust.reason())?);
     let of_withheld = || of_withheld().map(str::to_string);

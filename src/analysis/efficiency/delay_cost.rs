@@ -103,7 +103,7 @@ fn all_costs(job: &Job) -> Costs {
             .map(|m| Arrived {
                 member: *m,
                 start: job.aligned(m.part, job.call(*m).span.start),
-                wait: job.outcome(*m).filter(|o| o.instance == id).map_or(0, |o| o.wait),
+                wait: job.told_wait(*m).filter(|o| o.instance == id).map_or(0, |o| o.wait),
                 passed: passed.remove(&(id, m.part)).unwrap_or(0),
                 since: since.get(&(id, m.part)).copied(),
                 elsewhere: Vec::new(),
@@ -219,7 +219,7 @@ fn waits(job: &Job) -> Vec<Vec<InstanceWait>> {
     let mut out: Vec<Vec<InstanceWait>> = job.parts.iter().map(|_| Vec::new()).collect();
     for (id, instance) in (0u32..).zip(job.instances()) {
         for m in job.members(instance) {
-            let wait = job.outcome(*m).filter(|o| o.instance == id && o.wait > 0);
+            let wait = job.told_wait(*m).filter(|o| o.instance == id && o.wait > 0);
             let start = job.aligned(m.part, job.call(*m).span.start);
             out[m.part as usize].extend(wait.map(|o| InstanceWait {
                 start,

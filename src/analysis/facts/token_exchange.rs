@@ -60,6 +60,10 @@ impl TokenExchange {
                 let is_peer = copy_kind(a.class, trace.text(a.name)) == "PtoP";
                 out.peer_copies += if is_peer { len } else { 0 };
             }
+            let is_fused_sum = a.role.is_some_and(|role| role.is_fused() && !exchanges_tokens(role));
+            if is_fused_sum && is_open {
+                (out.summed, is_open) = (out.summed + 1, false);
+            }
             match works.at(i).category {
                 Category::Moe => {
                     out.moe += len;

@@ -161,7 +161,7 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
         *chain.lasts.entry(m.part).or_default() += 1;
         let others = members.iter().filter(|o| *o != m);
         *chain.imposed.entry(m.part).or_default() +=
-            others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
+            others.filter_map(|o| job.told_wait(*o)).map(|o| o.wait).sum::<Ns>();
     }
     let released = if is_comparable || is_first { None } else { arriving.since_release(job, windows) };
     if !is_comparable && !is_first && released.is_none() {

@@ -20,6 +20,7 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::bar;
+use hta_trace::collective::CollectiveKind;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::Scope;
@@ -157,8 +158,10 @@ pub(crate) fn rows(job: &Job, by_group: bool) -> Vec<SyncWindow<'_>> {
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
         for (l, lane) in p.lanes.iter().enumerate() {
+            let is_told = |i: &u32| p.calls.calls[*i as usize].shape.kind != CollectiveKind::Fused;
             let runs: Vec<(Option<u32>, CallSpan)> = p
                 .calls_in(l, Span::new(Ns::MIN, Ns::MAX))
+                .filter(is_told)
                 .map(|call| {
                     let m = Member { part, call };
                     let of_instance = job.outcome(m).and_then(|o| job.instances().get(o.instance as usize));

@@ -111,8 +111,10 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
             let (expert, is_named) = compute.between(dispatch, call);
             let is_of_experts =
                 is_named || e.is_of_experts || d.is_of_experts || is_uneven(&d.sizes.received_parts);
-            // Where kernels of experts have names, a layer has some.
-            let has_work = expert > 0 && (is_named || !is_either && !compute.has_named(dispatch));
+            // Where kernels of experts have names, a layer has some, unless its exchanges say which they are:
+            // then a router may be named so beside experts that are plain products.
+            let are_told = d.role == Some(LayerRole::Dispatch) && e.role == Some(LayerRole::Combine);
+            let has_work = expert > 0 && (is_named || are_told || !is_either && !compute.has_named(dispatch));
             (is_mirrored(d, e) && has_work && is_of_experts).then_some((i, expert))
         });
         match found {

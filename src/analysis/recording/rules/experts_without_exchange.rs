@@ -46,7 +46,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         ),
         measured,
         limit: "a known exchange of tokens".to_string(),
-        next: "name them with `--rules FILE`".to_string(),
+        next: "name kernels that exchange with `--rules FILE`".to_string(),
     }]
 }
 
