@@ -57,9 +57,8 @@ pub(crate) fn of_all_work(
     replayed: &ReplayedJob,
     why: &mut Vec<StepDifferences>,
 ) {
-    let is_of_kernels = |c: DelayCause| {
-        matches!(c, DelayCause::SlowKernel | DelayCause::SlowDevice | DelayCause::OtherKernels)
-    };
+    use DelayCause::{ExpertTime, OtherKernels, SlowDevice, SlowKernel};
+    let is_of_kernels = |c: DelayCause| matches!(c, SlowKernel | SlowDevice | OtherKernels | ExpertTime);
     let is_short = |s: &&Straggler| {
         let (causes, total) = reasons(s, why);
         let explained: Ns = causes.iter().map(|c| c.delta()).filter(|d| *d > 0).sum();
