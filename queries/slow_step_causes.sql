@@ -8,7 +8,7 @@
 --   step_label: number in the step's name
 --   step: index of the step, in order of time
 --   diff_ns: how much longer than the median step
---   largest: compute, exposed_communication, copies or idle
+--   largest: compute, exposed_communication, copies, idle or fused
 --   what: what grew most in that class
 --   what_ns: how much it grew
 -- Tables: slow_steps

@@ -10,10 +10,11 @@ use crate::job::delay::StepKey;
 use crate::job::replay::{ReplayLimits, ReplayedJob};
 use crate::population::reasons;
 use crate::recording::capability::Capability;
+use crate::recording::rules::FUSED_PCT;
 use account::{Account, StepAccount, steps};
 use hta_base::table;
 use hta_base::table::schema::Text;
-use hta_base::units::{fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -113,6 +114,7 @@ impl Analysis for Efficiency {
         if let Some(all) = Account::new(&steps, |_| true) {
             push(&mut table, "job", None, None, (&all, limits.of(None)));
             view.rows.push(cells("all".to_string(), &all));
+            view.notes.extend(fused_note(&all));
         }
         for (id, group) in job.matched.groups.iter().enumerate().filter(|(id, _)| shown.has(*id as u32)) {
             let name = shown.name(id as u32);
@@ -139,6 +141,20 @@ impl Analysis for Efficiency {
         let views = [Some(view), by_replay(&steps, &limits)].into_iter().flatten().collect();
         Output { tables: vec![table.finish(), costs.finish()], views, ..Output::default() }
     }
+}
+
+/// Between which bounds the compute share lies, where fused kernels have an unknown part of it.
+fn fused_note(all: &Account) -> Option<String> {
+    let whole = all.time * Ns::from(all.devices);
+    let (least, more) = (percent(all.parts.compute, whole)?, percent(all.parts.fused, whole)?);
+    (more >= FUSED_PCT).then(|| {
+        format!(
+            "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as \
+             if they were all communication",
+            fmt_pct(Some(least)),
+            fmt_pct(Some(least + more))
+        )
+    })
 }
 
 /// The factors by replay, which tell hosts from the network.

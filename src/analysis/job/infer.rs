@@ -27,15 +27,15 @@ struct PartCalls {
     id: (u32, u32),
     calls: Vec<u32>,
     sequence: CallSequence,
-    /// Whether they are fused kernels. Groups of these may do the same at different places of a step, which looks like
+    /// Of fused kernels the host: groups of these may do the same at different places of a step, which looks like
     /// an offset of clocks.
-    is_fused: bool,
+    fused_on: Option<Option<String>>,
     /// Start of each call; `None` for kinds that some members leave early.
     starts: Vec<Option<Ns>>,
 }
 
-/// Clocks of hosts that keep time differ by less, ns.
-const CLOCKS_MAX: Ns = 1_000_000;
+/// Largest offset between clocks that are set, of one host and of several, ns.
+const CLOCKS_MAX: [Ns; 2] = [20_000, 1_000_000];
 
 /// Largest number of ends compared between two ranks.
 const SAMPLE: usize = 64;
@@ -68,7 +68,13 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
             c.shape.kind.is_meeting().then_some(c.arrival())
         };
         let starts = calls.iter().map(start).collect();
-        let unit = PartCalls { id: (part, g), is_fused: local.is_of_fused(), calls, sequence, starts };
+        let unit = PartCalls {
+            id: (part, g),
+            fused_on: local.is_of_fused().then(|| p.host.clone()),
+            calls,
+            sequence,
+            starts,
+        };
         classes.entry((p.program(), local.size, local.name.as_deref())).or_default().push(unit);
     }
     let mut out = Vec::new();
@@ -80,7 +86,7 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         // If the size is unknown, only a group of all ranks is unambiguous; of fused kernels, the largest
         // that ranks list.
         let first = units.first().map(|u| &parts[u.id.0 as usize]);
-        let is_fused = units.iter().all(|u| u.is_fused);
+        let is_fused = units.iter().all(|u| u.fused_on.is_some());
         let listed = first.filter(|_| is_fused).into_iter().flat_map(listed).map(Members::len);
         let sizes: BTreeSet<usize> = listed.chain([size.map_or(job, |s| s as usize)]).collect();
         let found = sizes.into_iter().rev().filter(|wanted| *wanted > 1).find_map(|wanted| {
@@ -132,7 +138,8 @@ fn listed(part: &RankSummary) -> impl Iterator<Item = &Members> {
 /// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls
 /// find a partner, or the two cannot have taken part in the same collectives.
 fn disagreement(a: &PartCalls, b: &PartCalls) -> Option<Ns> {
-    let shift = offset(&a.sequence, &b.sequence).filter(|shift| !a.is_fused || shift.abs() <= CLOCKS_MAX)?;
+    let most = a.fused_on.as_ref().map_or(Ns::MAX, |_| CLOCKS_MAX[usize::from(a.fused_on != b.fused_on)]);
+    let shift = offset(&a.sequence, &b.sequence).filter(|shift| shift.abs() <= most)?;
     let matches = pairs(&a.sequence, &b.sequence, shift, PartnerKind::Ends);
     if matches.len() * 2 < a.calls.len().min(b.calls.len()) {
         return None;
@@ -234,7 +241,7 @@ mod tests {
         let calls: Vec<u32> = (0..CALLS as u32).collect();
         PartCalls {
             id: (part, 0),
-            is_fused: false,
+            fused_on: None,
             starts: vec![None; calls.len()],
             sequence: CallSequence::new(items),
             calls,

@@ -242,6 +242,7 @@ impl<'a> Pair<'a, '_> {
             ),
             ("copies", Some(WorkClass::Memory), diff(TimePerSet::copies)),
             ("idle", None, longer - diff(TimePerSet::busy)),
+            ("fused", Some(WorkClass::Fused), diff(TimePerSet::fused)),
         ];
         // Of equal classes, the first is chosen. The list is never empty.
         let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
@@ -285,6 +286,7 @@ impl<'a> Pair<'a, '_> {
             joined_by: None,
             rank_count: None,
             slow_rank_count: None,
+            fused_diff_ns: classes[4].2,
         });
     }
 

@@ -93,7 +93,7 @@ table! {
         activity_count_diff: i64, "",
             "difference of the number of activities of the device, by the step of their launch; CPU-only: of \
              operators and calls";
-        largest: Text, "", "the class that grew most: compute, exposed_communication, copies or idle";
+        largest: Text, "", "the class that grew most: compute, exposed_communication, copies, idle or fused";
         host_activity: Option<Text>, "", "activity of the host that grew most while the device waited";
         host_name: Option<Text>, "", "its name";
         host_diff_ns: Option<i64>, "ns", "how much it grew";
@@ -105,6 +105,7 @@ table! {
             "label or index: how steps of different ranks were paired; null with one rank";
         rank_count: Option<u32>, "", "ranks that have this step";
         slow_rank_count: Option<u32>, "", "ranks on which it is slow";
+        fused_diff_ns: i64, "ns", "difference of fused kernels (exchange and product in one)";
     }
 }
 

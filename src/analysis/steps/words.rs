@@ -28,6 +28,7 @@ pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
         "compute" => a.compute_diff_ns,
         "exposed_communication" => a.exposed_communication_diff_ns,
         "copies" => a.copies_diff_ns,
+        "fused" => a.fused_diff_ns,
         _ => a.idle_diff_ns,
     };
     let kernel = || {
@@ -48,6 +49,9 @@ pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
         "compute" => with_kernel(format!("{} more compute", fmt_ns(time))),
         "exposed_communication" => with_kernel(format!("{} more waiting or transfer", fmt_ns(time))),
         "copies" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
+        "fused" => {
+            with_kernel(format!("{} more in fused kernels (product, exchange or waiting)", fmt_ns(time)))
+        }
         _ => idle_cause(a, time),
     }
 }

@@ -4,6 +4,7 @@ use crate::diff::BY;
 use crate::diff::comparability::ComparisonGrade;
 use crate::diff::comparable::SetDifferences;
 use crate::diff::population::{ChosenRanks, Population};
+use crate::diff::summary::is_fused_apart;
 use hta_analysis::api::Options;
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::rank_list;
@@ -12,6 +13,13 @@ use std::collections::BTreeSet;
 pub(crate) fn notes(p: &Population, found: &SetDifferences, options: &Options) -> Vec<String> {
     let mut notes = vec![ComparisonGrade::new(p, found).sentence()];
     notes.extend(of_population(p));
+    if is_fused_apart(p) {
+        notes.push(
+            "one set exchanges inside fused kernels, where exchange, product and waiting cannot be told apart: \
+             steps and sums are compared; communication, waiting, transfer and overlap are not"
+                .to_string(),
+        );
+    }
     notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
     if options.settings.text(&BY) == Some("module")
         && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)

@@ -4,7 +4,7 @@ use crate::diff::exact::{ExactFraction, MIN_STEPS};
 use crate::diff::names::NameChange;
 use crate::diff::population::Population;
 use crate::diff::set::WorkSide;
-use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, Trend, pair};
+use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, Trend, is_fused_apart, pair};
 use crate::diff::threshold::noise;
 use crate::diff::words::{kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{DiffNames, STEM, Summaries};
@@ -51,7 +51,9 @@ fn too_few(p: &Population) -> String {
 /// What the change of the whole consists of, or what cancels out where the whole hardly changes.
 fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)> {
     let is_told = |pair: &MetricPair| !matches!(pair.trend(), Trend::Same | Trend::WithinNoise);
-    let parts = || Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).filter(|(_, pair)| is_told(pair));
+    let is_apart = is_fused_apart(p);
+    let told = Metric::PARTS.into_iter().filter(|m| !(is_apart && m.is_of_exchange()));
+    let parts = || told.clone().map(|m| (m, pair(p, m))).filter(|(_, pair)| is_told(pair));
     if !step.is_changed() {
         let of_step = |pair: &MetricPair| pair.delta().percent_of(step.base.mean).unwrap_or(0.0).abs();
         let changed: Vec<(Metric, MetricPair)> =

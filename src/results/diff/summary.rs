@@ -4,6 +4,7 @@ use crate::diff::exact::{ExactFraction, Noise, is_significant, standard_error};
 use crate::diff::population::{ChosenRanks, Population};
 use crate::diff::set::{WindowOfDevice, WorkSide};
 use crate::diff::{DiffStepRow, DiffSteps, Summaries, SummaryRow};
+use hta_analysis::recording::rules::FUSED_PCT;
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
 use std::cmp::Ordering;
@@ -42,6 +43,12 @@ impl Metric {
         Metric::NotIdle,
         Metric::GpuTime,
     ];
+
+    /// What tells exchange and waiting apart from the rest, so that it has no meaning against fused kernels.
+    pub(crate) fn is_of_exchange(self) -> bool {
+        use Metric::{Communication, Fused, Transfer, Unmatched, Waiting};
+        matches!(self, Communication | Fused | Transfer | Unmatched | Waiting)
+    }
 
     /// The parts that sum to the step time.
     pub(crate) const PARTS: [Metric; 7] = [
@@ -247,10 +254,20 @@ pub(crate) fn sum_of(
     NoisyFigure { mean: side.by_rank.mean(num), noise: Noise::of(&samples) }
 }
 
+/// Whether one set exchanges inside fused kernels and the other does not.
+pub(crate) fn is_fused_apart(p: &Population) -> bool {
+    let (fused, busy) = (pair(p, Metric::Fused), pair(p, Metric::NotIdle));
+    let share = |of: fn(&MetricPair) -> ExactFraction| of(&fused).percent_of(of(&busy)).unwrap_or(0.0);
+    let is_fused =
+        [|p: &MetricPair| p.base.mean, |p: &MetricPair| p.test.mean].map(|of| share(of) >= FUSED_PCT);
+    is_fused[0] != is_fused[1]
+}
+
 pub(crate) fn table(p: &Population) -> Batch {
     let mut table = Summaries::default();
-    let step = pair(p, Metric::StepTime);
+    let (step, is_apart) = (pair(p, Metric::StepTime), is_fused_apart(p));
     for metric in Metric::ALL {
+        let is_told = !(is_apart && metric.is_of_exchange());
         let pair = pair(p, metric);
         // Only where such kernels run.
         if metric == Metric::Fused && pair.base.mean.num == 0 && pair.test.mean.num == 0 {
@@ -267,12 +284,16 @@ pub(crate) fn table(p: &Population) -> Batch {
             base_ns_per_step: pair.base.mean.value(),
             test_ns_per_step: pair.test.mean.value(),
             delta_ns_per_step: pair.delta().value(),
-            delta_pct: pair.delta_pct(),
-            share_of_change_pct: if metric.has_share() { step.share_of_change(pair.delta()) } else { None },
+            delta_pct: pair.delta_pct().filter(|_| is_told),
+            share_of_change_pct: if is_told && metric.has_share() {
+                step.share_of_change(pair.delta())
+            } else {
+                None
+            },
             base_std_ns: pair.base.noise.std,
             test_std_ns: pair.test.noise.std,
             std_error_ns: pair.error(),
-            is_significant: pair.is_significant(),
+            is_significant: pair.is_significant().filter(|_| is_told),
         });
     }
     table.finish()
