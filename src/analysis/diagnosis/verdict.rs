@@ -53,8 +53,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
     let mut notes = outside.notes;
     notes.extend(outside.uncounted.filter(|_| !causes.is_empty()).map(|between| uncapital(&between)));
     notes.extend(open_books::note(found).filter(|_| !causes.is_empty()));
-    let fused = open_books::fused(found).map(|open| open.sentence);
-    notes.extend(fused.filter(|of| !lines[0].starts_with(of.as_str())));
+    notes.extend(open_books::fused(found).map(|f| f.sentence).filter(|f| !lines[0].starts_with(f.as_str())));
     let why_left_out = found.trust.recording.why_left_out();
     if let Some(limit) = why_left_out {
         let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();
@@ -192,14 +191,8 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     };
     let left_out = || recording.why_left_out();
     let fused = || recording.limits().iter().find(|l| l.rule == FUSED_COMMUNICATION);
-    let of_recording = || {
-        left_out()
-            .or_else(withheld)
-            .or_else(missing)
-            .or_else(bound)
-            .or_else(fused)
-            .map(|l| l.sentence.clone())
-    };
+    let first = left_out().or_else(withheld).or_else(missing).or_else(bound).or_else(fused);
+    let of_recording = || first.map(|l| l.sentence.clone());
     // What is withheld rests on something that was not recorded well enough.
     let of_withheld = || found.causes.iter().find_map(|c| c.is_withheld().then(|| c.trust.reason())?);
     let of_withheld = || of_withheld().map(str::to_string);

@@ -91,7 +91,7 @@ impl TokenExchange {
             .drain(..)
             .filter(|_| is_around)
             .for_each(|(name, len)| *found.entry(name).or_default() += len);
-        // NCCL exchanges tokens in kernels that send and receive, of which a file of Nsight Systems says no more.
+        // NCCL exchanges tokens in kernels that send and receive, of which nsys says no more.
         let is_both = |c: &&CollectiveCall| c.shape.kind == CollectiveKind::SendRecv;
         out.is_known |= out.runs > 0 && calls.calls.iter().filter(is_both).count() >= out.runs as usize;
         let mut unknown: Vec<(StrId, Ns)> = found.into_iter().collect();

@@ -29,7 +29,8 @@ table! {
         kind: Option<Text>, "", "kind of collective, or direction of the copy";
         role: Option<Text>, "",
             "part in an exchange between ranks: dispatch, combine, all_reduce, barrier ...; gemm+all_gather \
-             and others: fused; prepare, finish, copy_in, copy_out, kv_copy: steps of one rank alone; null: none";
+             and others: fused; prepare, finish, copy_in, copy_out, kv_copy: steps of one rank alone; null: \
+             none";
         class_reason: Text, "", "name of the kernel rule that set the class; default: none did";
         category: Text, "", "what it does, as in kernel_categories";
         name: Text, "", "name";

@@ -27,8 +27,8 @@ struct PartCalls {
     id: (u32, u32),
     calls: Vec<u32>,
     sequence: CallSequence,
-    /// Of fused kernels the host: groups of these may do the same at different places of a step, which looks like
-    /// an offset of clocks.
+    /// Of fused kernels the host: groups of these may do the same at different places of a step, which looks
+    /// like an offset of clocks.
     fused_on: Option<Option<String>>,
     /// Start of each call; `None` for kinds that some members leave early.
     starts: Vec<Option<Ns>>,
@@ -82,14 +82,10 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         let distinct: BTreeSet<u32> = units.iter().map(|u| u.id.0).collect();
         let of_program = || parts.iter().filter(|p| p.program() == program);
         let known = of_program().filter_map(RankSummary::program_size).max();
-        let job = known.map_or_else(|| of_program().count(), |w| w as usize);
-        // If the size is unknown, only a group of all ranks is unambiguous; of fused kernels, the largest
-        // that ranks list.
-        let first = units.first().map(|u| &parts[u.id.0 as usize]);
+        let all = size.or(known).map_or_else(|| of_program().count(), |w| w as usize);
         let is_fused = units.iter().all(|u| u.fused_on.is_some());
-        let listed = first.filter(|_| is_fused).into_iter().flat_map(listed).map(Members::len);
-        let sizes: BTreeSet<usize> = listed.chain([size.map_or(job, |s| s as usize)]).collect();
-        let found = sizes.into_iter().rev().filter(|wanted| *wanted > 1).find_map(|wanted| {
+        let first = units.first().filter(|_| is_fused).map(|u| &parts[u.id.0 as usize]);
+        let found = sizes(all, first).into_iter().rev().filter(|wanted| *wanted > 1).find_map(|wanted| {
             let clusters = if units.len() <= wanted && distinct.len() == units.len() {
                 agree_all(&units).then(|| vec![(0..units.len()).collect::<Vec<_>>()])
             } else {
@@ -121,6 +117,12 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         }
     }
     out
+}
+
+/// The sizes that a group may have. If it is unknown, only a group of all ranks is unambiguous; of fused
+/// kernels, the largest that the first rank lists.
+fn sizes(known: usize, first: Option<&RankSummary>) -> BTreeSet<usize> {
+    first.into_iter().flat_map(listed).map(Members::len).chain([known]).collect()
 }
 
 /// Whether a rank may be in a group of the inferred members: one that lists groups of this size is in one of

@@ -15,8 +15,8 @@ pub(crate) fn notes(p: &Population, found: &SetDifferences, options: &Options) -
     notes.extend(of_population(p));
     if is_fused_apart(p) {
         notes.push(
-            "one set exchanges inside fused kernels, where exchange, product and waiting cannot be told apart: \
-             steps and sums are compared; communication, waiting, transfer and overlap are not"
+            "one set exchanges inside fused kernels, where exchange, product and waiting cannot be told \
+             apart: steps and sums are compared; communication, waiting, transfer and overlap are not"
                 .to_string(),
         );
     }

@@ -1,5 +1,5 @@
-//! Jobs with exchanges of 2026 against their truth (`cases/kernels26/jobs`), which was simulated with and without
-//! what was planted.
+//! Jobs with exchanges of 2026 against their truth (`cases/kernels26/jobs`), which was simulated with and
+//! without what was planted.
 
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;

@@ -1,5 +1,5 @@
-//! Kernels that exchange and multiply in one, and kernels that wait for other ranks although no rule knows them: both end
-//! together on all ranks, 200 us after the last one has started.
+//! Kernels that exchange and multiply in one, and kernels that wait for other ranks although no rule knows
+//! them: both end together on all ranks, 200 us after the last one has started.
 //!
 //! ```text
 //!   us        0         100           300          500

@@ -79,7 +79,8 @@ columns! {
 columns! {
     Row of TimelineTable {
         rank, device, step: Option<u32>, step_label, ts_ns: i64, part: Text, cause: Option<Text>, name: Option<Text>,
-        count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64, fused_ns: i64,
+        count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64,
+        fused_ns: i64,
     }
 }
 
