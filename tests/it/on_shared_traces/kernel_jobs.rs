@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = shared::files_below(folder);
-    files.retain(|f| shared::looks_like_a_trace(f));
+    files.retain(|f| shared::looks_like_a_trace(f) || f.extension().is_some_and(|e| e == "sqlite"));
     files.sort();
     files
 }
