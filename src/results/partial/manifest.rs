@@ -175,11 +175,11 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let text = sample().text().replacen("\"version\": 5", "\"version\": 6", 1);
+        let text = sample().text().replacen("\"version\": 6", "\"version\": 7", 1);
         let error = Manifest::parse("P", text.as_bytes()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot merge P: expected partials of format version 5, found version 6"
+            "cannot merge P: expected partials of format version 6, found version 7"
         );
         assert_eq!(error.hint(), Some("it was made by a newer hta: merge with that one"));
     }
