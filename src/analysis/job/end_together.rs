@@ -140,6 +140,9 @@ pub(crate) struct EndsTogether {
     sum: Ns,
 }
 
+/// The runs of one name on a part.
+type RunsOfPart<'a> = (usize, &'a [KernelRun]);
+
 /// Fewest ranks, fewest instances, the least time between starts, and the most of end over start, millionths.
 const LEAST_RANKS: usize = 3;
 const FEWEST: usize = 8;
@@ -151,7 +154,7 @@ const CLOCK_PART: Ns = 5;
 /// The kernels of a job that end together, by time.
 pub(crate) fn ends_together(job: &Job) -> Arc<Vec<EndsTogether>> {
     job.shared(|job| {
-        let mut by_name: BTreeMap<(u32, &str), Vec<(usize, &[KernelRun])>> = BTreeMap::new();
+        let mut by_name: BTreeMap<(u32, &str), Vec<RunsOfPart>> = BTreeMap::new();
         for (i, part) in job.parts.iter().enumerate().filter(|(_, p)| !p.is_left_out) {
             for runs in part.runs.chunk_by(|a, b| a.name == b.name) {
                 let name = runs.first().map_or("", |r| job.names.get(r.name));
@@ -165,7 +168,7 @@ pub(crate) fn ends_together(job: &Job) -> Arc<Vec<EndsTogether>> {
     })
 }
 
-fn of_name(job: &Job, name: &str, ranks: &[(usize, &[KernelRun])]) -> Option<EndsTogether> {
+fn of_name(job: &Job, name: &str, ranks: &[RunsOfPart]) -> Option<EndsTogether> {
     let (lead, first) = ranks.first()?;
     let step = |part: usize, r: &KernelRun| {
         let step = job.parts.get(part)?.steps.get(r.step? as usize)?;
