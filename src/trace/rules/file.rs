@@ -45,9 +45,6 @@ pub(super) struct RawLibrary {
     #[serde(default)]
     #[allow(dead_code, reason = "for readers of the file")]
     pub(super) source: String,
-    #[serde(default)]
-    #[allow(dead_code, reason = "checked by a test")]
-    pub(super) tests: BTreeMap<String, Vec<String>>,
 }
 
 fn lower_words(words: Vec<String>) -> Vec<String> {
