@@ -8,8 +8,8 @@ export const PART_KEYS = ["compute", "communication", "memory", "idle", "fused"]
 export const WAITING = 5;
 /** The parts in the order of the verdict: number, name and colour. @type {[number, string, string][]} */
 export const DRAWN_PARTS = [
-  [0, "compute", "compute"], [4, "fused", "fused"], [WAITING, "waiting", "waiting"], [1, "transfer", "communication"], [2, "copies", "memory"],
-  [3, "idle", "idle"],
+  [0, "compute", "compute"], [4, "fused", "fused"], [WAITING, "waiting", "waiting"],
+  [1, "transfer", "communication"], [2, "copies", "memory"], [3, "idle", "idle"],
 ];
 /** Most levels of nested spans of a track that are shown. */
 const MOST_LEVELS = 14;

@@ -52,9 +52,10 @@ export class Painter extends Brush {
   /** Draws all, and gives the places of the marks. `chosen` gets a frame; waits of what is `looked` at are strong. */
   paint(chosen, looked) {
     const { g, tints } = this;
-    for (const key of [...PART_KEYS.slice(0, 4), "ink", "soft", "line", "panel", "late", "low"]) tints[key] = colour(key);
+    const plain = PART_KEYS.slice(0, 4);
+    for (const key of [...plain, "ink", "soft", "line", "panel", "late", "low"]) tints[key] = colour(key);
     const striped = ["compute", "late"].map((key) => hatch(tints.communication, tints[key]));
-    tints.parts = [...PART_KEYS.slice(0, 4).map((k) => tints[k]), ...striped];
+    tints.parts = [...plain.map((key) => tints[key]), ...striped];
     tints.kinds = kinds();
     this.ctx.clearRect(0, 0, g.width, g.height);
     g.seen().forEach((row) => this.row(row));
