@@ -7,7 +7,7 @@ use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::recording::capability::Capability;
-use crate::recording::rules::FUSED_PCT;
+use crate::recording::rules::fused_share;
 use crate::windowed;
 use crate::worst_first::{MergedGroups, WorstFirst};
 use hta_base::table;
@@ -166,7 +166,7 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
     let (first, all) = (groups.first()?, MergedGroups(groups));
     let cost = all.mean(|t| t.exposed_communication_ns);
     let share = all.percent(|t| t.exposed_communication_ns);
-    let is_bound = percent(all.sum(|t| t.fused_ns), all.sum(|t| t.busy_ns)).is_some_and(|p| p >= FUSED_PCT);
+    let is_bound = fused_share(all.sum(|t| t.fused_ns), all.sum(|t| t.busy_ns)).is_some();
     let most = if is_bound { all.percent(|t| t.exposed_upper_ns) } else { share };
     if most.is_none_or(|s| s < 1.0) || cost == 0 && !is_bound {
         return None;

@@ -8,7 +8,7 @@ use crate::diagnosis::collected::key_of;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::only_copies;
 use crate::diagnosis::rule::LISTED_PCT;
-use crate::recording::rules::FUSED_PCT;
+use crate::recording::rules::fused_share;
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::counts::uncapital;
 use std::cmp::Reverse;
@@ -35,7 +35,7 @@ pub(super) fn largest(found: &Diagnosis) -> Option<OpenItem> {
 /// The share of fused kernels, of which it is open how far they compute.
 pub(super) fn fused(found: &Diagnosis) -> Option<OpenItem> {
     let account = &found.account;
-    let share = percent(account.sum(TimePart::Fused), account.all()).filter(|p| *p >= FUSED_PCT)?;
+    let share = fused_share(account.sum(TimePart::Fused), account.all())?;
     let sentence = format!(
         "{} of the time is in fused kernels; what of it is exchange or waiting cannot be told",
         fmt_pct(Some(share))

@@ -10,7 +10,7 @@ use crate::job::delay::StepKey;
 use crate::job::replay::{ReplayLimits, ReplayedJob};
 use crate::population::reasons;
 use crate::recording::capability::Capability;
-use crate::recording::rules::FUSED_PCT;
+use crate::recording::rules::fused_share;
 use account::{Account, StepAccount, steps};
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -146,15 +146,13 @@ impl Analysis for Efficiency {
 /// Between which bounds the compute share lies, where fused kernels have an unknown part of it.
 fn fused_note(all: &Account) -> Option<String> {
     let whole = all.time * Ns::from(all.devices);
-    let (least, more) = (percent(all.parts.compute, whole)?, percent(all.parts.fused, whole)?);
-    (more >= FUSED_PCT).then(|| {
-        format!(
-            "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as \
-             if they were all communication",
-            fmt_pct(Some(least)),
-            fmt_pct(Some(least + more))
-        )
-    })
+    let (least, more) = (percent(all.parts.compute, whole)?, fused_share(all.parts.fused, whole)?);
+    Some(format!(
+        "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as if they \
+         were all communication",
+        fmt_pct(Some(least)),
+        fmt_pct(Some(least + more))
+    ))
 }
 
 /// The factors by replay, which tell hosts from the network.

@@ -7,7 +7,7 @@ use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{groups, reasons, several_devices};
 use crate::recording::capability::Capability;
-use crate::recording::rules::FUSED_PCT;
+use crate::recording::rules::fused_share;
 use crate::windowed;
 use crate::worst_first::{MergedGroups, WorstFirst};
 use hta_base::table;
@@ -15,7 +15,7 @@ use hta_base::table::schema::{Table, Text};
 use hta_base::units::{fmt_ns, fmt_pct, percent, ratio};
 use hta_base::wording::counts::bar;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::timeline::{TimePerSet, WorkClass};
+use hta_trace::timeline::WorkClass;
 
 table! {
     /// How much communication runs under compute; overlap + beside_fused + exposed = communication.
@@ -96,7 +96,8 @@ impl Analysis for Overlap {
                     overlap_ns: s.overlap(),
                     exposed_ns: s.exposed_communication(),
                     // Of exchanges with kernels of their own; not where most of the exchange may be fused.
-                    overlap_ratio: ratio(s.overlap(), s.communication()).filter(|_| !is_unknown(&s)),
+                    overlap_ratio: ratio(s.overlap(), s.communication())
+                        .filter(|_| !is_unknown(s.fused(), s.busy(), s.communication())),
                     beside_compute_ns: w.parts.iter().map(|part| beside.len_in(*part)).sum(),
                     fused_ns: s.fused(),
                     beside_fused_ns: s.beside_fused(),
@@ -135,7 +136,7 @@ impl Analysis for Overlap {
                     .to_string(),
             );
         }
-        if groups.iter().any(|g| is_bound(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns))) {
+        if groups.iter().any(|g| fused_share(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns)).is_some()) {
             view.notes.push(
                 "of exchanges with kernels of their own: what is hidden or exposed inside fused kernels \
                  cannot be told; no overlap where these run longer"
@@ -145,9 +146,7 @@ impl Analysis for Overlap {
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         let cells = |name: String, g: MergedGroups<Overlaps>| {
             let all = g.sum(|t| t.communication_ns);
-            // Windows without a ratio have no communication, or too much of it may be in fused kernels.
-            let is_unknown =
-                g.sum(|t| t.fused_ns) > all && is_bound(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns));
+            let is_unknown = is_unknown(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns), all);
             let share = percent(g.sum(|t| t.overlap_ns), all).filter(|_| !is_unknown);
             vec![
                 name,
@@ -171,14 +170,9 @@ impl Analysis for Overlap {
     }
 }
 
-/// Whether fused kernels run long enough that what is told of exchanges is a bound.
-fn is_bound(fused: i64, busy: i64) -> bool {
-    percent(fused, busy).is_some_and(|p| p >= FUSED_PCT)
-}
-
 /// Whether most of the exchange may be inside fused kernels, so that there is no ratio of all.
-fn is_unknown(s: &TimePerSet) -> bool {
-    is_bound(s.fused(), s.busy()) && s.fused() > s.communication()
+fn is_unknown(fused: i64, whole: i64, communication: i64) -> bool {
+    fused_share(fused, whole).is_some() && fused > communication
 }
 
 fn kernels(trace: &RankTrace, give: &mut RowEmitter) {

@@ -77,9 +77,4 @@ impl KernelRole {
     pub fn is_fused(self) -> bool {
         self.name().contains('+')
     }
-
-    /// Whether it touches the memory of its own rank only.
-    pub fn is_local(self) -> bool {
-        self.kind().is_none() && !self.is_fused()
-    }
 }

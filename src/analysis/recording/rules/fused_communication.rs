@@ -14,10 +14,15 @@ pub const NAME: &str = "fused_communication";
 /// Share of the busy time of devices, percent.
 pub const LEAST_PCT: f64 = 5.0;
 
+/// The share of fused kernels, percent, from where what is told of exchanges is a bound; `None` below.
+pub fn fused_share(fused: Ns, whole: Ns) -> Option<f64> {
+    percent(fused, whole).filter(|share| *share >= LEAST_PCT)
+}
+
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     let busy = |r: &RecordingRow| r.recorded_ns * Ns::from(r.device_count) - r.idle_ns;
     let (busy, fused) = recorded.ranks.iter().fold((0, 0), |(b, f), r| (b + busy(r), f + r.fused_ns));
-    let Some(share) = percent(fused, busy).filter(|p| *p >= LEAST_PCT) else { return Vec::new() };
+    let Some(share) = fused_share(fused, busy) else { return Vec::new() };
     let longest: Option<&str> = recorded.ranks.iter().max_by_key(|r| r.fused_ns).and_then(|r| r.fused_name);
     let name = longest.map(|name| format!(" ({name})")).unwrap_or_default();
     let limit = Limit {
