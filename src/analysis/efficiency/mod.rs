@@ -148,8 +148,8 @@ fn fused_note(all: &Account) -> Option<String> {
     let whole = all.time * Ns::from(all.devices);
     let (least, more) = (percent(all.parts.compute, whole)?, fused_share(all.parts.fused, whole)?);
     Some(format!(
-        "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as if they \
-         were all communication",
+        "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as if \
+         they were all communication",
         fmt_pct(Some(least)),
         fmt_pct(Some(least + more))
     ))
