@@ -47,7 +47,7 @@ pub(super) struct RawLibrary {
     pub(super) source: String,
 }
 
-fn lower_words(words: Vec<String>) -> Vec<String> {
+fn lower_words(words: Vec<String>) -> Arc<[String]> {
     words.iter().map(|w| w.to_ascii_lowercase()).collect()
 }
 

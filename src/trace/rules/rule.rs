@@ -6,6 +6,7 @@ use crate::kernel_name::cpp::{base, head, last, normalized};
 use crate::kernel_name::demangled;
 use crate::timeline::WorkClass;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -48,7 +49,7 @@ pub(super) struct ClassRule {
     pub(super) work: WorkClass,
     pub(super) role: Option<KernelRole>,
     /// In lower case; every name that the rule matches contains one of them. Names are all tried if empty.
-    pub(super) any: Vec<String>,
+    pub(super) any: Arc<[String]>,
     pub(super) category: Option<Vec<Class>>,
     pub(super) name: Option<LazyRegex>,
     pub(super) not_name: Option<LazyRegex>,
@@ -106,20 +107,23 @@ impl ClassRule {
 pub(super) struct RuleWords {
     /// `None` if no rule has words.
     words: Option<AhoCorasick>,
-    /// Of each word its rule.
-    of: Vec<u16>,
+    /// Of each word the rules.
+    of: Vec<Vec<u16>>,
     /// Rules without words.
     always: Vec<u16>,
 }
 
 impl RuleWords {
     pub(super) fn new(rules: &[ClassRule]) -> Self {
-        let (mut words, mut of, mut always) = (Vec::new(), Vec::new(), Vec::new());
+        // The rules of a library have the same words, each of which is looked for once.
+        let (mut words, mut always) = (HashMap::<&str, Vec<u16>>::new(), Vec::new());
         for (i, rule) in (0..).zip(rules) {
             always.extend(rule.any.is_empty().then_some(i));
-            words.extend(rule.any.iter());
-            of.resize(words.len(), i);
+            for word in rule.any.iter() {
+                words.entry(word).or_default().push(i);
+            }
         }
+        let (words, of): (Vec<&str>, _) = words.into_iter().unzip();
         // It is made with fewer instructions than its contiguous form, which searches faster.
         let kind = Some(AhoCorasickKind::NoncontiguousNFA);
         let words = AhoCorasick::builder().ascii_case_insensitive(true).kind(kind).build(words);
@@ -129,7 +133,7 @@ impl RuleWords {
     /// The rules that a name may match, in order.
     pub(super) fn of(&self, name: &str) -> Vec<u16> {
         let found = self.words.iter().flat_map(|words| words.find_overlapping_iter(name));
-        let with_words = found.filter_map(|word| self.of.get(word.pattern().as_usize()));
+        let with_words = found.filter_map(|word| self.of.get(word.pattern().as_usize())).flatten();
         let mut all: Vec<u16> = with_words.chain(&self.always).copied().collect();
         all.sort_unstable();
         all.dedup();
