@@ -175,8 +175,8 @@ impl RankSummary {
             lanes
         };
         // Also where no collective is recorded: then the exchange of tokens may be unknown.
-        let tokens =
-            if options.has_peers { TokenExchange::of(trace, &mut names) } else { TokenExchange::default() };
+        let is_one_of_several = options.has_peers || trace.meta.world_size > Some(1);
+        let tokens = is_one_of_several.then(|| TokenExchange::of(trace, &mut names)).unwrap_or_default();
         let (mut found, mut runs) = (BTreeMap::new(), Vec::new());
         if is_compared {
             let by_name = runs_by_name(trace);
@@ -232,8 +232,10 @@ impl RankSummary {
         self.origins = BTreeMap::new();
         self.chunks = Vec::new();
         self.runs = Vec::new();
-        self.tokens = TokenExchange::default();
-        self.names = Interner::default();
+        if self.world <= Some(1) {
+            self.tokens = TokenExchange::default();
+            self.names = Interner::default();
+        }
         self
     }
 
