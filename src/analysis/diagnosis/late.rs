@@ -18,6 +18,7 @@ use crate::stragglers::{
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
+use hta_trace::collective::CollectiveKind;
 use hta_trace::kernel::category::{Category, by_name};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,8 @@ pub(crate) struct LateRank {
     pub(crate) gain: Ns,
     pub(crate) p_value: Option<f64>,
     pub(crate) words: CauseWords,
-    /// Whether it is not known if the rank works more or works slower, or if devices are alike.
+    /// Whether it is not known if the rank works more or works slower, or if devices are alike; or how much
+    /// of what others seem to wait is work, inside fused kernels.
     pub(crate) is_open: bool,
     /// In the user's code; empty if it is not recorded.
     pub(crate) place: String,
@@ -262,7 +264,10 @@ fn late_rank(
         index,
         kind,
         host_kinds: host_kinds(main),
-        is_open: main == Some(DelayCause::ExpertTime) || is_of_experts || words.is_open,
+        is_open: main == Some(DelayCause::ExpertTime)
+            || is_of_experts
+            || words.is_open
+            || is_in_fused(job, &s.parts),
         key,
         words: CauseWords::new(sentence, why, words.action),
         place: if is_known { place(job, s, &causes) } else { String::new() },
@@ -279,6 +284,20 @@ fn late_rank(
 fn are_experts(job: &Job, s: &Straggler, cause: Option<&CauseSum>) -> bool {
     let is_known = s.parts.iter().any(|part| JobLayers::of(job).slower_per_token(*part).is_some());
     !is_known && cause.is_some_and(|c| by_name(job.names.get(c.name)).category == Some(Category::Moe))
+}
+
+/// Whether what some parts cost the others is for the most part inside fused kernels.
+fn is_in_fused(job: &Job, parts: &[u32]) -> bool {
+    let (mut fused, mut all) = (0, 0);
+    for (id, i) in job.instances().iter().enumerate() {
+        let arrivals = job.arrivals(id);
+        let last = job.members(i).get(arrivals.last_member as usize);
+        if !arrivals.is_impossible && last.is_some_and(|m| parts.contains(&m.part)) {
+            all += arrivals.gain;
+            fused += if i.kind == CollectiveKind::Fused { arrivals.gain } else { 0 };
+        }
+    }
+    fused * 2 > all
 }
 
 /// The largest cause on the host of ranks that are late in turn, if their hosts make most of it together,
