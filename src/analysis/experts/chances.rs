@@ -44,7 +44,7 @@ impl StepLoads {
         let of_step = self.by_step.entry(l.step).or_insert_with(|| vec![0; self.parts.len()]);
         for (sum, m) in of_step.iter_mut().zip(&l.members) {
             let own = of_member(job, *m);
-            *sum += own.tokens.received.unwrap_or(own.expert);
+            *sum += own.tokens.received.or(own.expert).unwrap_or(0);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::api::{Align, Options, View};
 use crate::collectives::GroupSelection;
 use crate::experts::correlation::TokenCorrelation;
 use crate::experts::imbalance::ExpertImbalance;
+use crate::experts::tables::length_alone;
 use crate::facts::direction::Direction;
 use crate::job::Job;
 use crate::job::experts::{JobLayer, JobLayers, LayerBalance, combine_waits};
@@ -121,21 +122,22 @@ fn label(name: &str, ordinal: u32, direction: Direction) -> String {
 
 /// Layers whose ranks cannot be compared: what each took on the recorded ranks.
 fn alone(job: &Job, notes: Vec<String>, options: &Options) -> View {
-    // Passes, expert time, and times of both exchanges.
-    let mut sums: BTreeMap<(Direction, u32), (String, [Ns; 4])> = BTreeMap::new();
+    // Passes; expert time, and times of both exchanges, unless a pass is fused.
+    let mut sums: BTreeMap<(Direction, u32), (String, Ns, [Option<Ns>; 3])> = BTreeMap::new();
     for p in &job.parts {
         for l in p.layers.iter() {
-            let length = |call: u32| p.calls.calls.get(call as usize).map_or(0, |c| c.span.len());
-            let (_, sum) = sums
+            let length = |call: u32| p.calls.calls.get(call as usize).and_then(length_alone);
+            let (_, passes, times) = sums
                 .entry((l.direction, l.ordinal))
-                .or_insert_with(|| (label(&l.name, l.ordinal, l.direction), [0; 4]));
-            let own = [1, l.expert, length(l.dispatch), length(l.combine)];
-            sum.iter_mut().zip(own).for_each(|(sum, ns)| *sum += ns);
+                .or_insert_with(|| (label(&l.name, l.ordinal, l.direction), 0, [Some(0); 3]));
+            *passes += 1;
+            let own = [l.expert, length(l.dispatch), length(l.combine)];
+            times.iter_mut().zip(own).for_each(|(sum, ns)| *sum = sum.zip(ns).map(|(a, b)| a + b));
         }
     }
     let hidden = sums.len().saturating_sub(options.top);
-    let row = |(label, [n, times @ ..]): (String, [Ns; 4])| {
-        let mean = times.into_iter().map(|ns| fmt_ns(ns / n.max(1)));
+    let row = |(label, passes, times): (String, Ns, [Option<Ns>; 3])| {
+        let mean = times.into_iter().map(|ns| ns.map_or("-".to_string(), |ns| fmt_ns(ns / passes)));
         std::iter::once(label).chain(mean).collect()
     };
     View {
@@ -153,11 +155,17 @@ fn alone(job: &Job, notes: Vec<String>, options: &Options) -> View {
 
 fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
     let mut out = Vec::new();
-    let has_passes = job.parts.iter().any(|p| !p.layers.is_empty());
-    if !has_passes {
+    let mut passes = job.parts.iter().flat_map(|p| p.layers.iter()).peekable();
+    if passes.peek().is_none() {
         out.push(
             "no layers of experts found: no dispatch and combine of tokens with compute between them is \
              recorded"
+                .to_string(),
+        );
+    } else if passes.any(|l| l.expert.is_none()) {
+        out.push(
+            "experts compute in fused kernels, together with the exchange of their tokens: their times, and \
+             which rank is hot, cannot be told"
                 .to_string(),
         );
     } else if layers.layers.iter().all(|l| l.balance.is_none()) {

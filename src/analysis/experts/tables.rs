@@ -8,6 +8,7 @@ use crate::job::{Job, Member};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::units::Ns;
+use hta_trace::collective::{CollectiveCall, CollectiveKind};
 
 table! {
     /// One pass of a group through an expert layer: how unequal its ranks are. What compares ranks is null if
@@ -56,10 +57,10 @@ table! {
         received_bytes: Option<i64>, "bytes", "received in the dispatch";
         sent_bytes: Option<i64>, "bytes", "sent in the dispatch";
         own_bytes: Option<i64>, "bytes", "of both, what stays on the rank; null: not recorded";
-        expert_ns: i64, "ns", "time of the experts between the exchanges";
+        expert_ns: Option<i64>, "ns", "time of the experts between the exchanges; null: inside fused kernels";
         per_token_ns: Option<f64>, "ns", "expert time over received tokens";
-        dispatch_ns: i64, "ns", "length of the dispatch";
-        combine_ns: i64, "ns", "length of the combine";
+        dispatch_ns: Option<i64>, "ns", "length of the dispatch; null: a fused kernel";
+        combine_ns: Option<i64>, "ns", "length of the combine; null: a fused kernel";
         dispatch_wait_ns: Option<i64>, "ns",
             "of the dispatch and the barriers around it, waiting for other ranks; null: not matched";
         combine_wait_ns: Option<i64>, "ns", "the same of the combine";
@@ -142,9 +143,9 @@ fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
                 expert_ns: l.expert,
                 per_token_ns: tokens(l.tokens.received)
                     .filter(|n| *n > 0)
-                    .map(|n| l.expert as f64 / n as f64),
-                dispatch_ns: there.span.len(),
-                combine_ns: back.span.len(),
+                    .and_then(|n| Some(l.expert? as f64 / n as f64)),
+                dispatch_ns: length_alone(there),
+                combine_ns: length_alone(back),
                 dispatch_wait_ns: dispatch_wait,
                 combine_wait_ns: combine_wait,
                 transfer_ns: transfer(dispatch).zip(transfer(combine)).map(|(a, b)| a + b),
@@ -152,4 +153,9 @@ fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
         }
     }
     table.finish()
+}
+
+/// How long an exchange takes, ns; `None` for a fused kernel, which multiplies as well.
+pub(super) fn length_alone(call: &CollectiveCall) -> Option<Ns> {
+    (call.shape.kind != CollectiveKind::Fused).then(|| call.span.len())
 }

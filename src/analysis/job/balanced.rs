@@ -31,7 +31,7 @@ impl BalancedExperts {
             for m in &l.members {
                 let own = of_member(job, *m);
                 let call = |call| Member { part: m.part, call };
-                let less = balance.by_tokens(own.expert - balance.mean);
+                let less = own.expert.map_or(0, |expert| balance.by_tokens(expert - balance.mean));
                 *out.less.entry(call(own.meets())).or_default() += less;
                 for exchange in [call(own.dispatch), call(own.combine)] {
                     let transfer = job.transfer_ns(exchange).unwrap_or(0).max(0);

@@ -51,7 +51,7 @@ pub(crate) struct JobLayer {
     pub(crate) members: Vec<LayerMember>,
     /// Whether what each member received from each other is what that one sent; `None` if not known.
     pub(crate) agrees: Option<bool>,
-    /// What is known if all members are recorded.
+    /// What is known if all members are recorded, and their times.
     pub(crate) balance: Option<LayerBalance>,
 }
 
@@ -148,8 +148,9 @@ impl JobLayers {
                 let own = of_member(job, *m);
                 let ready = job.ready(Member { part: m.part, call: own.meets() });
                 if let Some(of_part) = more.get_mut(m.part as usize) {
-                    let time = own.expert - balance.mean;
-                    let (unknown, expert) = if balance.is_unknown() { (time, own.expert) } else { (0, 0) };
+                    let expert = own.expert.unwrap_or(0);
+                    let time = expert - balance.mean;
+                    let (unknown, expert) = if balance.is_unknown() { (time, expert) } else { (0, 0) };
                     let by_tokens = balance.by_tokens(time);
                     of_part.push((ready, MoreExpertTime { by_tokens, unknown, expert }));
                 }
@@ -192,7 +193,7 @@ impl JobLayers {
 
 /// How long a member waits in an exchange with the barriers of its library around it, ns.
 pub(crate) fn exchange_wait(job: &Job, part: u32, calls: [Option<u32>; 3]) -> Option<Ns> {
-    calls.into_iter().flatten().map(|call| job.outcome(Member { part, call }).map(|o| o.wait)).sum()
+    calls.into_iter().flatten().map(|call| job.told_wait(Member { part, call }).map(|o| o.wait)).sum()
 }
 
 /// What the members of a layer wait in the combine, ns.
@@ -220,7 +221,7 @@ fn layer(job: &Job, instance: u32, members: Vec<LayerMember>) -> Option<JobLayer
         name: Arc::clone(&own.name),
         expected: i.expected,
         agrees: if is_whole { agree(&tokens) } else { None },
-        balance: is_whole.then(|| balance(job, &members, &tokens)),
+        balance: is_whole.then(|| balance(job, &members, &tokens)).flatten(),
         members,
     })
 }
@@ -234,9 +235,10 @@ fn agree(tokens: &[&LayerTokens]) -> Option<bool> {
     Some((0..n).all(|a| (0..n).all(|b| tokens[a].sent_parts.get(b) == tokens[b].received_parts.get(a))))
 }
 
-fn balance(job: &Job, members: &[LayerMember], tokens: &[&LayerTokens]) -> LayerBalance {
+/// `None` where experts compute inside fused kernels.
+fn balance(job: &Job, members: &[LayerMember], tokens: &[&LayerTokens]) -> Option<LayerBalance> {
     let n = members.len().max(1) as i64;
-    let times: Vec<Ns> = members.iter().map(|m| of_member(job, *m).expert).collect();
+    let times = members.iter().map(|m| of_member(job, *m).expert).collect::<Option<Vec<Ns>>>()?;
     let (max, mean) = (times.iter().copied().max().unwrap_or(0), times.iter().sum::<Ns>() / n);
     let hot = times.iter().position(|t| *t == max).unwrap_or(0);
     let loads: Option<Vec<i64>> = tokens.iter().map(|t| t.received).collect();
@@ -254,7 +256,7 @@ fn balance(job: &Job, members: &[LayerMember], tokens: &[&LayerTokens]) -> Layer
         let busiest = received.iter().chain(&sent).copied().max().filter(|most| *most > 0)?;
         Some((sum(&received) as f64 / n as f64 / busiest as f64).min(1.0))
     });
-    LayerBalance {
+    Some(LayerBalance {
         max,
         mean,
         hot: members.get(hot).map_or(0, |m| m.part),
@@ -262,7 +264,7 @@ fn balance(job: &Job, members: &[LayerMember], tokens: &[&LayerTokens]) -> Layer
         per_token_ratio,
         token_share: time_ratio.zip(of_hot).and_then(|(time, load)| token_share(time, load)),
         port_ratio,
-    }
+    })
 }
 
 /// The share of tokens in the time by which the hot rank exceeds the mean.

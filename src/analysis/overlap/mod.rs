@@ -7,7 +7,7 @@ use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{groups, reasons, several_devices};
 use crate::recording::capability::Capability;
-use crate::recording::rules::fused_share;
+use crate::recording::rules::{fused_share, hides_overlap};
 use crate::windowed;
 use crate::worst_first::{MergedGroups, WorstFirst};
 use hta_base::table;
@@ -97,7 +97,7 @@ impl Analysis for Overlap {
                     exposed_ns: s.exposed_communication(),
                     // Of exchanges with kernels of their own; not where most of the exchange may be fused.
                     overlap_ratio: ratio(s.overlap(), s.communication())
-                        .filter(|_| !is_unknown(s.fused(), s.busy(), s.communication())),
+                        .filter(|_| !hides_overlap(s.fused(), s.busy(), s.communication())),
                     beside_compute_ns: w.parts.iter().map(|part| beside.len_in(*part)).sum(),
                     fused_ns: s.fused(),
                     beside_fused_ns: s.beside_fused(),
@@ -146,8 +146,8 @@ impl Analysis for Overlap {
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         let cells = |name: String, g: MergedGroups<Overlaps>| {
             let all = g.sum(|t| t.communication_ns);
-            let is_unknown = is_unknown(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns), all);
-            let share = percent(g.sum(|t| t.overlap_ns), all).filter(|_| !is_unknown);
+            let is_hidden = hides_overlap(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns), all);
+            let share = percent(g.sum(|t| t.overlap_ns), all).filter(|_| !is_hidden);
             vec![
                 name,
                 fmt_ns(g.mean(|t| t.communication_ns)),
@@ -168,11 +168,6 @@ impl Analysis for Overlap {
             ..Output::default()
         }
     }
-}
-
-/// Whether most of the exchange may be inside fused kernels, so that there is no ratio of all.
-fn is_unknown(fused: i64, whole: i64, communication: i64) -> bool {
-    fused_share(fused, whole).is_some() && fused > communication
 }
 
 fn kernels(trace: &RankTrace, give: &mut RowEmitter) {

@@ -42,6 +42,8 @@ capabilities! {
     Ranks "ranks";
     /// Bandwidth, and exposed transfer as a cause.
     Transfer "transfer";
+    /// The share of communication that compute hides.
+    Overlap "overlap";
     /// Layers of experts: tokens, hot ranks, waiting for exchanges.
     Experts "experts";
     /// Peaks, leaks and holders of memory.
@@ -51,9 +53,9 @@ capabilities! {
 }
 
 impl Capability {
-    /// Those that times alone carry. Whether exchanges of experts are known is told by names of kernels.
+    /// Those that times alone carry. Whether kernels exchange, and what, is told by their names.
     pub(crate) fn of_times() -> impl Iterator<Item = Capability> {
-        Self::ALL.iter().copied().filter(|c| *c != Capability::Experts)
+        Self::ALL.iter().copied().filter(|c| ![Capability::Overlap, Capability::Experts].contains(c))
     }
 }
 

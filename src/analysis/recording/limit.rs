@@ -10,8 +10,8 @@ table! {
     pub struct TrustTable, TrustRow = "trust" by "rank, capability, rule" {
         rank: Option<u32>, "", "rank; null: the job";
         capability: Text, "",
-            "what a sentence rests on: device_time, idle, host, launch, steps, ranks, transfer, experts, \
-             memory or work";
+            "what a sentence rests on: device_time, idle, host, launch, steps, ranks, transfer, overlap, \
+             experts, memory or work";
         grade: Text, "", "at_most (only a bound) or withheld (nothing is said)";
         rule: Text, "", "rule that found it, as in `hta explain trust`";
         measured: Text, "", "what was measured";

@@ -13,11 +13,15 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+fn job_folder(name: &str) -> Option<PathBuf> {
+    Some(shared::folder()?.cases("kernels26")?.join("jobs").join(name))
+}
+
 /// A job with its truth, if it is there.
 fn job(name: &str) -> Option<(Answer, Value)> {
-    let folder = shared::folder().and_then(|root| root.cases("kernels26"))?.join("jobs");
-    let truth = shared::json(&folder.join(format!("{name}.truth.json")));
-    Some((answer(&files(&folder.join(name)), &options()), truth))
+    let folder = job_folder(name)?;
+    let truth = shared::json(&folder.with_extension("truth.json"));
+    Some((answer(&files(&folder), &options()), truth))
 }
 
 fn us(value: &Value, key: &str) -> f64 {
@@ -90,7 +94,12 @@ fn a_rank_late_to_fused_kernels_is_named_and_nothing_is_told_of_their_inside() {
         .rows_where("findings", |r| r.text("kind") == "transfer_bare" || r.text("place").contains("mega"));
     assert!(others.is_empty(), "{others:?}");
     assert!(answer.rows("overlap").iter().all(|r| r.float("overlap_ratio").is_none()));
-    assert!(answer.rows("expert_layers").is_empty() && answer.rows("kernels_end_together").is_empty());
+    let layers = answer.rows("expert_layers");
+    assert!(layers.len() == 48 && layers.iter().all(|l| l.opt_int("hot_rank").is_none()));
+    assert!(answer.rows("expert_ranks").iter().all(|r| r.opt_int("expert_ns").is_none()));
+    let overlap = answer.rows_where("trust", |r| r.text("capability") == "overlap");
+    assert_eq!(overlap.iter().map(|r| r.text("grade")).collect::<Vec<_>>(), ["withheld"]);
+    assert!(answer.rows("kernels_end_together").is_empty());
 }
 
 #[test]
@@ -109,6 +118,14 @@ fn experts_without_a_known_exchange_are_doubted() {
     for stem in ["breakdown", "overlap", "sync"] {
         assert!(answer.notes(stem).iter().any(|n| n.contains("no kernel is known to exchange")), "{stem}");
     }
+}
+
+#[test]
+fn one_file_of_a_job_says_of_how_many_ranks_it_is() {
+    let Some(folder) = job_folder("unknown_library_moe") else { return };
+    let answer = answer(&files(&folder)[..1], &options());
+    let trust = answer.rows_where("trust", |r| r.text("rule") == "experts_without_exchange");
+    assert!(trust.len() == 1 && trust[0].text("sentence").contains("acme::ship_out"), "{trust:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The exchanges of tokens of a rank: all-to-alls and kernels that dispatch and combine, with what the events
-//! around them say.
+//! The exchanges of tokens of a rank: all-to-alls and kernels that dispatch and combine, fused ones too, with
+//! what the events around them say.
 
 use crate::facts::collectives::collectives;
 use crate::facts::direction::{Direction, Directions};
@@ -21,6 +21,8 @@ pub(super) struct Exchange {
     pub(super) role: Option<LayerRole>,
     /// Whether its kernel may be one of two: low-latency kernels send and receive apart.
     pub(super) is_phase: bool,
+    /// Whether it computes for experts, too, so that no time is known.
+    pub(super) is_fused: bool,
     /// Name of its layer; empty where none is recorded.
     pub(super) name: Arc<str>,
     /// Whether a name, or its group's description, says that it is of experts.
@@ -33,7 +35,8 @@ pub(super) struct Exchange {
 /// All exchanges, in order of submission.
 pub(super) fn exchanges(trace: &RankTrace) -> Vec<Exchange> {
     let calls = collectives(trace);
-    let is_exchange = |c: &CollectiveCall| c.shape.kind == CollectiveKind::AllToAll;
+    let is_exchange =
+        |c: &CollectiveCall| matches!(c.shape.kind, CollectiveKind::AllToAll | CollectiveKind::Fused);
     if !calls.calls.iter().any(is_exchange) {
         return Vec::new();
     }
@@ -62,6 +65,7 @@ pub(super) fn exchanges(trace: &RankTrace) -> Vec<Exchange> {
                 call,
                 direction: names.direction(i).unwrap_or_else(of_operator),
                 is_phase: of_kernel.is_some() && is_low_latency(trace.name(c.event)),
+                is_fused: c.shape.kind == CollectiveKind::Fused,
                 role: of_kernel.or(of_name),
                 is_of_experts: of_kernel.is_some() || is_named || names.says_experts(i),
                 name,
@@ -69,6 +73,7 @@ pub(super) fn exchanges(trace: &RankTrace) -> Vec<Exchange> {
                 own,
             }
         })
+        .filter(|e| !e.is_fused || e.role.is_some())
         .collect()
 }
 

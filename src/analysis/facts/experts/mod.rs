@@ -9,7 +9,8 @@
 //! A pair of exchanges is a layer if their sizes are mirrored (or their names say dispatch and combine), if
 //! compute lies between them, in one step and direction, and if something says that it is of experts: the
 //! group, a name, a kernel, or uneven sizes. Exchanges of equal sizes without a name are not: sequence
-//! parallelism and embedding tables use them as well.
+//! parallelism and embedding tables use them as well. A fused kernel that dispatches, computes and combines is
+//! a layer by itself, whose times are not known.
 
 mod barriers;
 mod compute;
@@ -43,8 +44,8 @@ pub(crate) struct ExpertLayer {
     pub(crate) ordinal: u32,
     /// Name of its module or annotation; empty where none is recorded.
     pub(crate) name: Arc<str>,
-    /// Time of the experts, ns.
-    pub(crate) expert: Ns,
+    /// Time of the experts, ns; `None` inside fused kernels.
+    pub(crate) expert: Option<Ns>,
     pub(crate) tokens: LayerTokens,
 }
 
@@ -100,6 +101,10 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
     let mut out: Vec<ExpertLayer> = Vec::new();
     for e in all {
         let Some(call) = calls.calls.get(e.call as usize) else { continue };
+        if e.role == Some(LayerRole::Whole) {
+            out.push(layer(e, e, None));
+            continue;
+        }
         let before = open.entry((call.shape.group, call.step, e.direction)).or_default();
         let is_either = e.role == Some(LayerRole::Either);
         let last = before.len().saturating_sub(1);
@@ -115,7 +120,9 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
             // then a router may be named so beside experts that are plain products.
             let are_told = d.role == Some(LayerRole::Dispatch) && e.role == Some(LayerRole::Combine);
             let has_work = expert > 0 && (is_named || are_told || !is_either && !compute.has_named(dispatch));
-            (is_mirrored(d, e) && has_work && is_of_experts).then_some((i, expert))
+            let is_fused = d.is_fused || e.is_fused;
+            (is_mirrored(d, e) && (is_fused || has_work && is_of_experts))
+                .then_some((i, (!is_fused).then_some(expert)))
         });
         match found {
             Some((i, expert)) => {
@@ -161,7 +168,7 @@ fn is_uneven(parts: &[i64]) -> bool {
     least.zip(most).is_some_and(|(least, most)| most - least > most / 50)
 }
 
-fn layer(dispatch: &Exchange, combine: &Exchange, expert: Ns) -> ExpertLayer {
+fn layer(dispatch: &Exchange, combine: &Exchange, expert: Option<Ns>) -> ExpertLayer {
     let s = &dispatch.sizes;
     let bytes = |n: i64| s.width.and_then(|w| n.checked_mul(w));
     let all =

@@ -23,6 +23,8 @@ pub(super) enum LayerRole {
     Combine,
     /// One of the two: the library has one kernel for both.
     Either,
+    /// Both, with the experts between them: a fused kernel.
+    Whole,
 }
 
 impl LayerRole {
@@ -30,8 +32,9 @@ impl LayerRole {
     /// exchange, as with rules of the user, its name does.
     pub(super) fn of_kernel(role: Option<KernelRole>, name: &str) -> Option<Self> {
         match role {
-            Some(KernelRole::Dispatch) => Some(LayerRole::Dispatch),
-            Some(KernelRole::Combine) => Some(LayerRole::Combine),
+            Some(KernelRole::Dispatch | KernelRole::DispatchGemm) => Some(LayerRole::Dispatch),
+            Some(KernelRole::Combine | KernelRole::GemmCombine) => Some(LayerRole::Combine),
+            Some(KernelRole::DispatchGemmCombine) => Some(LayerRole::Whole),
             Some(KernelRole::AllToAll) if is_of_experts(name) => Some(LayerRole::Either),
             Some(_) => None,
             None => {

@@ -153,7 +153,7 @@ table! {
         direction: Text, "", "part of the step";
         ordinal: u32, "", "position among the layers of its step and direction";
         name: Text, "", "name of its module or annotation; empty where none is recorded";
-        expert_ns: i64, "ns", "time of the experts";
+        expert_ns: Option<i64>, "ns", "time of the experts; null: inside fused kernels";
         received_bytes: Option<i64>, "bytes", "received in the dispatch";
         sent_bytes: Option<i64>, "bytes", "sent in the dispatch";
         own_bytes: Option<i64>, "bytes", "part of both that stays on the rank";

@@ -1,7 +1,7 @@
 //! Kernels that exchange and multiply in one ("fused") run 5 % of the busy time of devices or more. Nothing
 //! in a trace tells their exchange, product and waiting apart: what ranks wait for each other, and what is
-//! exchanged, are bounds. `overlap` has no ratio where they run longer than the exchanges with kernels of
-//! their own.
+//! exchanged, are bounds. Where they run longer than the exchanges with kernels of their own, `overlap` has no
+//! ratio, and nothing is told of it.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -19,9 +19,15 @@ pub fn fused_share(fused: Ns, whole: Ns) -> Option<f64> {
     percent(fused, whole).filter(|share| *share >= LEAST_PCT)
 }
 
+/// Whether most of the exchange may be inside fused kernels, so that nothing is known of its overlap.
+pub(crate) fn hides_overlap(fused: Ns, whole: Ns, communication: Ns) -> bool {
+    fused_share(fused, whole).is_some() && fused > communication
+}
+
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
-    let busy = |r: &RecordingRow| r.recorded_ns * Ns::from(r.device_count) - r.idle_ns;
-    let (busy, fused) = recorded.ranks.iter().fold((0, 0), |(b, f), r| (b + busy(r), f + r.fused_ns));
+    let sum = |of: fn(&RecordingRow) -> Ns| recorded.ranks.iter().map(of).sum::<Ns>();
+    let busy = sum(|r| r.recorded_ns * Ns::from(r.device_count) - r.idle_ns);
+    let (fused, communication) = (sum(|r| r.fused_ns), sum(|r| r.communication_ns));
     let Some(share) = fused_share(fused, busy) else { return Vec::new() };
     let longest: Option<&str> = recorded.ranks.iter().max_by_key(|r| r.fused_ns).and_then(|r| r.fused_name);
     let name = longest.map(|name| format!(" ({name})")).unwrap_or_default();
@@ -38,11 +44,14 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         limit: fmt_pct(Some(LEAST_PCT)),
         next: "record one run without fusion (vLLM: another `moe_backend`)".to_string(),
     };
-    limit.of_all(&[Capability::Ranks, Capability::Transfer])
+    let overlap = [Capability::Overlap];
+    let withheld = if hides_overlap(fused, busy, communication) { &overlap[..] } else { &[] };
+    limit.withheld_or_bound(withheld, &[Capability::Ranks, Capability::Transfer])
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::recording::rules::testing::{found, rank};
 
     #[test]
@@ -53,11 +62,19 @@ mod tests {
                     (row.recorded_ns, row.fused_ns, row.fused_name) = (1000, fused, Some("mega_moe"))
                 })
             });
-            found(super::NAME, ranks.to_vec())
+            found(NAME, ranks.to_vec())
         };
         assert!(of(0).is_empty() && of(49).is_empty());
         let limits = of(600);
-        assert_eq!(limits.len(), 2);
+        let graded = |l: &Limit| (l.capability, l.grade);
+        assert_eq!(
+            limits.iter().map(graded).collect::<Vec<_>>(),
+            [
+                (Capability::Overlap, Grade::Withheld),
+                (Capability::Ranks, Grade::AtMost),
+                (Capability::Transfer, Grade::AtMost)
+            ]
+        );
         assert_eq!(
             limits[0].sentence,
             "60.0 % of the device's time is in kernels that exchange and multiply (mega_moe)"

@@ -34,6 +34,7 @@ use crate::recording::limit::Limit;
 
 pub use counters_only::NAME as COUNTERS_ONLY;
 pub use device_not_recorded::NAME as NOT_RECORDED;
+pub(crate) use fused_communication::hides_overlap;
 pub use fused_communication::{LEAST_PCT as FUSED_PCT, NAME as FUSED_COMMUNICATION, fused_share};
 pub use missing_ranks::NAME as MISSING_RANKS;
 pub use step_rules::NAME as STEP_RULES;

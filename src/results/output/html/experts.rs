@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 columns! {
     ExpertPass of ExpertRanks {
-        rank, direction: Text, position: u32, layer: Option<Text>, expert_ns: i64, tokens_in: Option<i64>,
+        rank, direction: Text, position: u32, layer: Option<Text>, expert_ns: Option<i64>, tokens_in: Option<i64>,
         received_bytes: Option<i64>,
     }
 }
@@ -57,13 +57,14 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
     let mut layers: BTreeMap<PassKey, LayerLoads> = BTreeMap::new();
     let mut all: BTreeSet<u32> = BTreeSet::new();
     results.read::<ExpertPass>(|r| {
+        let Some(expert_ns) = r.expert_ns else { return };
         all.insert(r.rank);
         let key = (r.direction != "forward", r.direction.to_string(), r.position);
         let layer = layers.entry(key).or_default();
         layer.name = layer.name.take().or(r.layer.map(str::to_string));
         let sums = layer.ranks.entry(r.rank).or_default();
         sums.passes += 1;
-        sums.expert_ns += r.expert_ns;
+        sums.expert_ns += expert_ns;
         let add =
             |sum: &mut Option<i64>, more: Option<i64>| *sum = more.map(|v| sum.unwrap_or(0) + v).or(*sum);
         add(&mut sums.tokens, r.tokens_in);

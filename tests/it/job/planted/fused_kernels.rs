@@ -22,40 +22,48 @@ fn run(rank: u32) -> Range<i64> {
     start..500
 }
 
-fn trace(rank: u32, name: &str) -> TraceBuilder {
+/// `behind`: us of a product behind all of it.
+fn trace(rank: u32, name: &str, behind: i64) -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(rank).world(RANKS).host("node-0").device("NVIDIA B200", 148);
     for step in 0..STEPS {
         let at = |range: Range<i64>| -> Range<i64> {
-            let start = step as i64 * LENGTH;
+            let start = step as i64 * (LENGTH + behind);
             us(start + range.start)..us(start + range.end)
         };
         let mut main = t.thread(1);
-        main.step(step, at(10..900));
+        main.step(step, at(10..900 + behind));
         for (i, (name, run)) in (0i64..).zip([("flash_fwd_kernel", 50..run(rank).start), (name, run(rank))]) {
             main.launch(at(20 + 5 * i..23 + 5 * i)).kernel(name, 7, at(run)).grid([132, 1, 1]);
         }
         let all_reduce = Collective::all_reduce(64, "Float").group("0", "default_pg", 0..RANKS).seq(step);
         main.nccl(&all_reduce, at(35..40), 7, at(550..553));
-        main.call(Call::DeviceSync, at(50..554)).sync_row(SyncKind::ContextSync, -1, at(51..553));
+        let end = 560 + behind;
+        if behind > 0 {
+            main.launch(at(40..43)).kernel("cutlass_gemm", 7, at(560..end)).grid([132, 1, 1]);
+        }
+        main.call(Call::DeviceSync, at(50..end)).sync_row(SyncKind::ContextSync, -1, at(51..end - 1));
     }
     t
 }
 
-fn answered(name: &str) -> Answer {
+fn answered(name: &str, behind: i64) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write = |rank: u32| {
         let path = folder.path().join(format!("rank_{rank}.json"));
-        let bytes = trace(rank, name).to_bytes(&Format::default());
+        let bytes = trace(rank, name, behind).to_bytes(&Format::default());
         std::fs::write(&path, bytes).expect("a temporary file can be written");
         path
     };
     let files: Vec<_> = (0..RANKS).map(write).collect();
-    answer(&files, &options())
+    let mut options = options();
+    // What a rank costs in a long step is told, too.
+    options.across.straggler_min_pct = 1.0;
+    answer(&files, &options)
 }
 
 #[test]
 fn a_rank_that_comes_late_to_fused_kernels_is_named_with_a_bound() {
-    let answer = answered(FUSED);
+    let answer = answered(FUSED, 0);
     let calls = answer.rows_where("collectives", |c| c.text("kind") != "all_reduce");
     assert_eq!(calls.len() as u64, u64::from(RANKS) * STEPS);
     for c in &calls {
@@ -74,7 +82,7 @@ fn a_rank_that_comes_late_to_fused_kernels_is_named_with_a_bound() {
 
 #[test]
 fn parts_with_fused_kernels_sum_to_the_window() {
-    let answer = answered(FUSED);
+    let answer = answered(FUSED, 0);
     for r in answer.rows("temporal_breakdown") {
         let parts = ["compute_ns", "fused_ns", "exposed_communication_ns", "copies_ns", "idle_ns"];
         assert_eq!(parts.map(|p| r.int(p)).iter().sum::<i64>(), r.int("dur_ns"), "{r:?}");
@@ -92,12 +100,36 @@ fn parts_with_fused_kernels_sum_to_the_window() {
     assert_eq!(fused, expected);
     assert!(classes.iter().all(|r| r.text("cause").is_empty()));
     let trust = answer.rows_where("trust", |r| r.text("rule") == "fused_communication");
-    assert_eq!(trust.iter().map(|r| r.text("grade")).collect::<Vec<_>>(), ["at most"; 2]);
+    let graded: Vec<_> = trust.iter().map(|r| (r.text("capability"), r.text("grade"))).collect();
+    assert_eq!(graded, [("overlap", "withheld"), ("ranks", "at most"), ("transfer", "at most")]);
+}
+
+#[test]
+fn lateness_to_fused_kernels_is_a_bound_however_short_they_are() {
+    let answer = answered(FUSED, 7_500);
+    assert!(answer.rows_where("trust", |r| r.text("rule") == "fused_communication").is_empty());
+    let late = answer.rows_where("findings", |r| r.text("kind") == "straggler");
+    assert_eq!((late[0].text("rank_label"), late[0].text("certainty")), ("rank 1", "at most"));
+}
+
+#[test]
+fn layers_inside_fused_kernels_have_no_times() {
+    let answer = answered(FUSED, 0);
+    let passes = answer.rows("expert_ranks");
+    assert_eq!(passes.len() as u64, u64::from(RANKS) * STEPS);
+    for r in &passes {
+        assert_eq!(r.int("dispatch_event_id"), r.int("combine_event_id"));
+        let times = ["expert_ns", "dispatch_ns", "combine_ns", "dispatch_wait_ns", "combine_wait_ns"];
+        assert_eq!(times.map(|t| r.opt_int(t)), [None; 5], "{r:?}");
+    }
+    let layers = answer.rows("expert_layers");
+    assert!(layers.len() as u64 == STEPS && layers.iter().all(|l| l.opt_int("hot_rank").is_none()));
+    assert!(answer.notes("experts").iter().any(|n| n.contains("in fused kernels")));
 }
 
 #[test]
 fn a_kernel_that_ends_together_is_listed_and_stays_compute() {
-    let answer = answered("void acme::fence(int*)");
+    let answer = answered("void acme::fence(int*)", 0);
     let found = answer.rows("kernels_end_together");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].text("name"), found[0].int("instance_count")), ("void acme::fence(int*)", 8));
