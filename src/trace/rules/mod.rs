@@ -117,7 +117,7 @@ pub(crate) struct Matcher<'a> {
     rules: &'a ClassRules,
     words: &'a RuleWords,
     strings: &'a TraceTexts,
-    /// Rules that a name matches, in order.
+    /// Rules that a name matches, in order, to the first that needs nothing else.
     names: HashMap<StrId, Vec<u16>>,
     /// Whether an operator is one that a rule asks for, of all rules.
     ops: HashMap<StrId, Vec<bool>>,
@@ -131,7 +131,13 @@ impl Matcher<'_> {
             let text = strings.get(name);
             let mut found = words.of(text);
             let spellings = LazyCell::new(|| Spellings::new(text));
-            found.retain(|i| rules.rule(*i).is_some_and(|r| r.is_for_all() || r.fits(&spellings)));
+            // Rules behind one that the name alone decides are not asked.
+            let mut is_decided = false;
+            found.retain(|i| {
+                let rule = rules.rule(*i).filter(|r| !is_decided && (r.is_for_all() || r.fits(&spellings)));
+                is_decided |= rule.is_some_and(ClassRule::is_by_name);
+                rule.is_some()
+            });
             found
         });
         let by_op = op.map(|op| {
