@@ -69,13 +69,17 @@ pub(super) fn rule(raw: RawClassRule) -> Result<ClassRule, String> {
         return Err(format!("rule `{reason}`: the only argument a rule can ask for is `Collective name`"));
     }
     let role = role.map(|name| role_named(&name, &reason)).transpose()?;
+    let work = work.ok_or_else(|| {
+        format!(
+            "rule `{reason}`: expected compute, communication, memory or fused_communication, found \
+             `{class}`"
+        )
+    })?;
+    if let Some(other) = role.map(class_of).filter(|of_role| *of_role != work) {
+        return Err(format!("rule `{reason}`: kernels of this role are {}, not {class}", other.name()));
+    }
     Ok(ClassRule {
-        work: work.ok_or_else(|| {
-            format!(
-                "rule `{reason}`: expected compute, communication, memory or fused_communication, found \
-                 `{class}`"
-            )
-        })?,
+        work,
         role,
         any: lower_words(any.unwrap_or_default()),
         category: categories.transpose()?,
@@ -90,7 +94,18 @@ pub(super) fn rule(raw: RawClassRule) -> Result<ClassRule, String> {
 }
 
 fn role_named(name: &str, of: &str) -> Result<KernelRole, String> {
-    KernelRole::named(name).ok_or_else(|| format!("rule `{of}`: `{name}` is no role"))
+    KernelRole::named(name).ok_or_else(|| {
+        let known: Vec<&str> = KernelRole::ALL.iter().map(|role| role.name()).collect();
+        format!("rule `{of}`: `{name}` is no role; roles are {}", known.join(", "))
+    })
+}
+
+fn class_of(role: KernelRole) -> WorkClass {
+    match role.kind() {
+        _ if role.is_fused() => WorkClass::Fused,
+        Some(_) => WorkClass::Communication,
+        None => WorkClass::Compute,
+    }
 }
 
 /// The rules of a library, one for each role. `none` is a kernel that has no part in an exchange.
@@ -106,15 +121,13 @@ pub(super) fn library_rules(raw: RawLibrary) -> Result<Vec<ClassRule>, String> {
     roles
         .into_iter()
         .map(|(role, text)| {
-            let (work, reason) = match role {
-                Some(role) if role.is_fused() => (WorkClass::Fused, FUSED.to_string()),
-                Some(role) if role.kind().is_some() => {
-                    let known = reason.clone();
-                    let known =
-                        known.ok_or_else(|| format!("library `{library}`: exchanges need a `reason`"));
-                    (WorkClass::Communication, known?)
+            let work = role.map_or(WorkClass::Compute, class_of);
+            let reason = match work {
+                WorkClass::Fused => FUSED.to_string(),
+                WorkClass::Communication => {
+                    reason.clone().ok_or_else(|| format!("library `{library}`: exchanges need a `reason`"))?
                 }
-                _ => (WorkClass::Compute, DEFAULT_REASON.to_string()),
+                _ => DEFAULT_REASON.to_string(),
             };
             Ok(ClassRule {
                 reason,

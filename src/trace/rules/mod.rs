@@ -275,6 +275,20 @@ mod tests {
             ClassRules::parse(text).unwrap_err(),
             "rule `x`: expected compute, communication, memory or fused_communication, found `fast`"
         );
+        let role = |class: &str, role: &str| {
+            let text = format!("[[rule]]\nreason = \"x\"\nclass = \"{class}\"\nrole = \"{role}\"\n");
+            ClassRules::parse(&text).map(|_| ())
+        };
+        for (class, name) in [
+            ("compute", "dispatch"),
+            ("communication", "prepare"),
+            ("communication", "gemm+combine"),
+            ("fused_communication", "dispatch"),
+        ] {
+            assert!(role(class, name).unwrap_err().contains(&format!("not {class}")), "{class} {name}");
+        }
+        assert!(role("communication", "dispach").unwrap_err().contains("send_recv"));
+        assert_eq!(role("fused_communication", "gemm+combine"), Ok(()));
         assert!(
             ClassRules::parse("[[rule]]\nreason = \"x\"\nclass = \"compute\"\nname = '('\n")
                 .unwrap_err()

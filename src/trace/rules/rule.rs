@@ -2,8 +2,8 @@
 
 use crate::category::Class;
 use crate::collective::KernelRole;
-use crate::kernel_name::cpp::{base, head, last, normalized};
-use crate::kernel_name::demangled;
+use crate::kernel_name::cpp::last;
+use crate::kernel_name::{demangled, function_path};
 use crate::timeline::WorkClass;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use hashbrown::HashMap;
@@ -81,7 +81,7 @@ impl<'a> Spellings<'a> {
     pub(super) fn new(raw: &'a str) -> Self {
         let bare = raw.strip_suffix(".kd").or_else(|| raw.strip_suffix(" [clone .kd]")).unwrap_or(raw);
         let plain = demangled(bare);
-        let path = base(head(&normalized(&plain)));
+        let path = function_path(&plain);
         Self { raw, plain, path }
     }
 
