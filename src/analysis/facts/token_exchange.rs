@@ -47,6 +47,10 @@ impl TokenExchange {
         };
         let works = KernelWorks::of(trace);
         let mut found: HashMap<StrId, Ns> = HashMap::new();
+        let mut settle = |pending: &mut Vec<(StrId, Ns)>, is_around: bool| {
+            let around = pending.drain(..).filter(|_| is_around);
+            around.for_each(|(name, len)| *found.entry(name).or_default() += len);
+        };
         let mut pending: Vec<(StrId, Ns)> = Vec::new();
         let (mut is_around, mut is_run, mut is_open) = (false, false, false);
         for (i, a) in (0u32..).zip(&trace.activities) {
@@ -71,8 +75,7 @@ impl TokenExchange {
                     (is_around, is_run, is_open) = (true, true, true);
                 }
                 Category::Gemm | Category::Attention => {
-                    let around = pending.drain(..).filter(|_| is_around);
-                    around.for_each(|(name, len)| *found.entry(name).or_default() += len);
+                    settle(&mut pending, is_around);
                     (is_around, is_run) = (false, false);
                 }
                 Category::Unknown if a.work == WorkClass::Compute => pending.push((a.name, len)),
@@ -87,10 +90,7 @@ impl TokenExchange {
                 _ => {}
             }
         }
-        pending
-            .drain(..)
-            .filter(|_| is_around)
-            .for_each(|(name, len)| *found.entry(name).or_default() += len);
+        settle(&mut pending, is_around);
         // NCCL exchanges tokens in kernels that send and receive, of which nsys says no more.
         let is_both = |c: &&CollectiveCall| c.shape.kind == CollectiveKind::SendRecv;
         out.is_known |= out.runs > 0 && calls.calls.iter().filter(is_both).count() >= out.runs as usize;

@@ -13,7 +13,7 @@ use hta_analysis::job::{Clock, Job, RankSummary, ToldMeshes};
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::belong::{self, FileOrigin};
 use hta_analysis::recording::facts::Recordings;
-use hta_analysis::recording::rules::NOTED;
+use hta_analysis::recording::rules::class_doubts;
 use hta_base::health::{Counter, Health};
 use hta_base::table::schema::{Batch, Table};
 use hta_read::coordinates::NamedPlace;
@@ -264,17 +264,13 @@ pub(crate) fn note_cut_ends(inventory: &[Partial], outputs: &mut [AnalysisAnswer
     inventory::cut_ends::add_note(inventory, telling.map(|(_, output)| output));
 }
 
-/// Repeats doubts about the classes of kernels beside what is told of overlap and waiting.
+/// Repeats doubts about the classes of kernels beside what is told of overlap. What is told of ranks and
+/// transfers is a bound then, with the same reason.
 fn note_doubts(recording: &Recording, outputs: &mut [AnalysisAnswer]) {
-    let doubts = recording.limits().iter().filter(|l| NOTED.contains(&l.rule));
-    let doubts: Vec<&str> = doubts.filter_map(|l| l.sentence.split(". ").next()).collect();
-    let is_about = |a: &AnalysisAnswer| ["breakdown", "overlap", "sync"].contains(&a.0.about().stem);
-    for (_, output) in outputs.iter_mut().filter(|a| is_about(a)) {
-        output
-            .views
-            .first_mut()
-            .into_iter()
-            .for_each(|v| v.notes.extend(doubts.iter().map(|d| d.to_string())));
+    let doubts: Vec<&str> = class_doubts(recording).filter_map(|l| l.sentence.split(". ").next()).collect();
+    for (_, output) in outputs.iter_mut().filter(|(analysis, _)| analysis.about().tells_overlap) {
+        let view = output.views.first_mut();
+        view.into_iter().for_each(|v| v.notes.extend(doubts.iter().map(|d| d.to_string())));
     }
 }
 

@@ -5,3 +5,8 @@ mod demangle;
 pub(crate) mod patterns;
 
 pub use demangle::demangled;
+
+/// The function of a kernel with its namespaces, without return type, types and parameters: `ns::kernel`.
+pub fn function_path(name: &str) -> String {
+    cpp::base(cpp::head(&cpp::normalized(&demangled(name))))
+}

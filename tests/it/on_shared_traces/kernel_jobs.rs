@@ -105,7 +105,10 @@ fn a_rank_late_to_fused_kernels_is_named_and_nothing_is_told_of_their_inside() {
 #[test]
 fn experts_without_a_known_exchange_are_doubted() {
     let Some((answer, _)) = job("unknown_library_moe") else { return };
-    let trust = answer.rows_where("trust", |r| r.text("capability") == "experts");
+    let trust = answer.rows_where("trust", |r| r.text("rule") == "experts_without_exchange");
+    let graded: Vec<_> = trust.iter().map(|r| (r.text("capability"), r.text("grade"))).collect();
+    let bounds = ["overlap", "ranks", "transfer"].map(|capability| (capability, "at most"));
+    assert_eq!(graded, [&[("experts", "withheld")][..], &bounds].concat());
     let sentence = trust[0].text("sentence").to_string();
     for name in ["acme::ship_out", "acme::ship_back", "acme::fence"] {
         assert!(sentence.contains(name), "{sentence}");
@@ -115,7 +118,7 @@ fn experts_without_a_known_exchange_are_doubted() {
     assert!(together[0].text("name").contains("acme::fence"));
     assert_eq!(together[0].int("instance_count"), 48);
     assert!(answer.rows("expert_layers").is_empty());
-    for stem in ["breakdown", "overlap", "sync"] {
+    for stem in ["breakdown", "overlap"] {
         assert!(answer.notes(stem).iter().any(|n| n.contains("no kernel is known to exchange")), "{stem}");
     }
 }
@@ -125,7 +128,7 @@ fn one_file_of_a_job_says_of_how_many_ranks_it_is() {
     let Some(folder) = job_folder("unknown_library_moe") else { return };
     let answer = answer(&files(&folder)[..1], &options());
     let trust = answer.rows_where("trust", |r| r.text("rule") == "experts_without_exchange");
-    assert!(trust.len() == 1 && trust[0].text("sentence").contains("acme::ship_out"), "{trust:?}");
+    assert!(trust[0].text("sentence").contains("acme::ship_out"), "{trust:?}");
 }
 
 #[test]

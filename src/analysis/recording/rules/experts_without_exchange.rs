@@ -1,8 +1,8 @@
 //! Kernels of experts take 2 % of the time of devices or more, and no kernel or collective of the job is
 //! known to exchange tokens between ranks. Either every rank has all experts, or the exchange runs in kernels
-//! that are taken for compute: then overlap is too high and waiting too low. Nothing is told about layers of
-//! experts. Experts that are split by tensor, of which at least half of the runs are followed by an
-//! all-reduce, reduce-scatter or all-gather, are left out.
+//! that are taken for compute: then overlap is too high and waiting too low, and what is told of ranks and of
+//! transfers is a bound. Nothing is told about layers of experts. Experts that are split by tensor, of which
+//! at least half of the runs are followed by an all-reduce, reduce-scatter or all-gather, are left out.
 
 use crate::facts::token_exchange::TokenExchange;
 use crate::job::end_together::ends_together;
@@ -10,6 +10,7 @@ use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
 use hta_base::units::{Ns, fmt_pct, percent};
+use hta_trace::kernel_name::function_path;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         return Vec::new();
     }
     let measured = format!("{} of the time of devices", fmt_pct(Some(share)));
-    vec![Limit {
+    let limit = Limit {
         rank: None,
         capability: Capability::Experts,
         grade: Grade::Withheld,
@@ -47,33 +48,32 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         measured,
         limit: "a known exchange of tokens".to_string(),
         next: "name kernels that exchange with `--rules FILE`".to_string(),
-    }]
+    };
+    limit.withheld_or_bound(
+        &[Capability::Experts],
+        &[Capability::Overlap, Capability::Ranks, Capability::Transfer],
+    )
 }
 
 /// The unknown kernels around the experts, those that behave like exchanges first.
 fn unknown(recorded: &Recorded, gpu: Ns) -> String {
     let job = recorded.job;
     let together = ends_together(job);
-    let mut sums: BTreeMap<&str, (bool, Ns)> = BTreeMap::new();
+    let mut sums: BTreeMap<String, (bool, Ns)> = BTreeMap::new();
     for part in &job.parts {
         for (name, ns) in &part.tokens.unknown {
             let name = job.names.get(*name);
-            let of = sums.entry(function(name)).or_default();
+            let of = sums.entry(function_path(name)).or_default();
             *of = (of.0 || together.iter().any(|k| k.name == name), of.1 + ns);
         }
     }
     let mut all: Vec<_> = sums.into_iter().collect();
-    all.sort_by_key(|(name, (is_together, ns))| (!is_together, Reverse(*ns), *name));
-    let shown = |(name, (_, ns)): &(&str, (bool, Ns))| format!("{name} ({})", fmt_pct(percent(*ns, gpu)));
+    // Stable: equal ones stay in order of their names.
+    all.sort_by_key(|(_, (is_together, ns))| (!is_together, Reverse(*ns)));
+    let shown = |(name, (_, ns)): &(String, (bool, Ns))| format!("{name} ({})", fmt_pct(percent(*ns, gpu)));
     let shown: Vec<String> = all.iter().take(MOST).map(shown).collect();
     if shown.is_empty() {
         return String::new();
     }
     format!(". Unknown kernels between router and experts: {}", shown.join(", "))
-}
-
-/// A kernel's name without its return type, template and parameters.
-fn function(name: &str) -> &str {
-    let head = name.split(['<', '(']).next().unwrap_or(name).trim();
-    head.rsplit(' ').next().filter(|own| !own.is_empty()).unwrap_or(name)
 }

@@ -1,7 +1,7 @@
 //! Kernels that exchange and multiply in one ("fused") run 5 % of the busy time of devices or more. Nothing
 //! in a trace tells their exchange, product and waiting apart: what ranks wait for each other, and what is
-//! exchanged, are bounds. Where they run longer than the exchanges with kernels of their own, `overlap` has no
-//! ratio, and nothing is told of it.
+//! exchanged, are bounds. Where they run longer than the exchanges with kernels of their own, `overlap` has
+//! no ratio, and nothing is told of it.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;

@@ -29,6 +29,7 @@ mod too_short;
 mod unlinked_work;
 
 use crate::job::Job;
+use crate::recording::Recording;
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 
@@ -40,8 +41,11 @@ pub use missing_ranks::NAME as MISSING_RANKS;
 pub use step_rules::NAME as STEP_RULES;
 pub use too_short::NAME as TOO_SHORT;
 
-/// Rules that are told in "About the input", too: they doubt the classes of kernels.
-pub const NOTED: [&str; 2] = [experts_without_exchange::NAME, peer_copies::NAME];
+/// The first limit of each rule that doubts the classes of kernels, which is told in "About the input", too.
+pub fn class_doubts(recording: &Recording) -> impl Iterator<Item = &Limit> {
+    let first = |rule| recording.limits().iter().find(|l| l.rule == rule);
+    [experts_without_exchange::NAME, peer_copies::NAME].into_iter().filter_map(first)
+}
 
 /// What rules judge.
 pub struct Recorded<'a, 'r> {

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 columns! {
     ExpertPass of ExpertRanks {
-        rank, direction: Text, position: u32, layer: Option<Text>, expert_ns: Option<i64>, tokens_in: Option<i64>,
-        received_bytes: Option<i64>,
+        rank, direction: Text, position: u32, layer: Option<Text>, expert_ns: Option<i64>,
+        tokens_in: Option<i64>, received_bytes: Option<i64>,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::output::columns::hanging;
 use crate::output::text::heading;
 use crate::run::{Outcome, Refused};
-use hta_analysis::recording::rules::NOTED;
+use hta_analysis::recording::rules::class_doubts;
 use hta_base::health::{Counter, CounterTally, Severity};
 use hta_base::units::fmt_count;
 use hta_base::wording::counts::{capital, plural};
@@ -101,7 +101,7 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems, is_full: bool) -> 
         }
         lines.push(("note", line));
     }
-    for limit in outcome.recording.limits().iter().filter(|l| NOTED.contains(&l.rule)) {
+    for limit in class_doubts(&outcome.recording) {
         lines.push(("note", format!("{}. {}", capital(&limit.sentence), capital(&limit.next))));
     }
     for (counter, (ranks, _)) in merged.iter().map(|((_, c), v)| (c, v)) {
