@@ -40,7 +40,7 @@ table! {
         scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
         step_label;
-        class: Text, "", "compute, communication or memory";
+        class: Text, "", "compute, communication, memory or fused_communication";
         class_reason: Text, "", "name of the kernel rule that set the class";
         kind: Option<Text>, "", "kind of collective or direction of copy";
         role: Option<Text>, "", "part in an exchange between ranks, as in kernels";

@@ -51,7 +51,7 @@ const UNKNOWN: Setting = Setting {
     stem: "kernels",
     flag: "--unknown",
     value: "",
-    help: "Show kernels that no rule knows: class compute by default, and no category",
+    help: "List the kernels that no rule knows by time: class compute by default, and no category or role",
     kind: ValueType::Flag,
 };
 
@@ -94,12 +94,17 @@ impl Analysis for Kernels {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let scope = options.printed_scope("span");
-        let (names, categories) = (over_ranks::table(partials), categories::over_ranks(partials));
+        let only_unknown = options.settings.flag(&UNKNOWN);
+        let names = over_ranks::table(partials, only_unknown);
+        let categories = categories::over_ranks(partials);
         let kept = [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC]
             .into_iter()
             .flat_map(|spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned()));
-        let views = vec![categories::view(&categories, scope), report::view(&names, partials, options)];
-        let observations = report::observation(&names, partials, scope).into_iter().collect();
+        let kept = kept.map(|table| if only_unknown { over_ranks::unknown_of(table) } else { table });
+        let mut views = vec![categories::view(&categories, scope), report::view(&names, partials, options)];
+        views.drain(..usize::from(only_unknown));
+        let told = report::observation(&names, partials, scope).filter(|_| !only_unknown);
+        let observations = told.into_iter().collect();
         let tables = kept.chain([names, categories]).collect();
         Output { tables, observations, views, ..Output::default() }
     }

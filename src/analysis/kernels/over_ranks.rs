@@ -1,10 +1,12 @@
 //! Kernels by name over all ranks and devices.
 
 use crate::api::{Partial, rows};
-use crate::kernels::KernelsByName;
+use crate::kernels::by_name::{KernelsByName, KernelsByNameRow};
 use crate::over_ranks::{AttainedWork, OverRanks, TextShares, WorkRates, add_work};
 use hta_base::table;
-use hta_base::table::schema::{Batch, Text};
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_trace::kernel::category::Category;
+use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
 
 table! {
@@ -14,7 +16,7 @@ table! {
         by "scope, sum_ns descending, count descending, category, class, short_name, name" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
         category: Text, "", "what it does, as in kernel_categories";
-        class: Text, "", "compute, communication or memory";
+        class: Text, "", "compute, communication, memory or fused_communication";
         short_name: Text, "", "what tells it apart, without parameters";
         name: Text, "", "full name";
         op: Option<Text>, "", "owning operator (with --by op)";
@@ -69,9 +71,25 @@ struct KernelExtremes<'a> {
 /// Texts that identify a row beside its name, and numbers.
 type FurtherKeys<'a> = ([Option<&'a str>; 6], [Option<i64>; 3]);
 
-pub(crate) fn table(partials: &[Partial]) -> Batch {
+/// Whether no rule knows a kernel: it is compute by default, and has no category.
+fn is_unknown(r: &KernelsByNameRow) -> bool {
+    r.class == WorkClass::Compute.name() && r.category == Category::Unknown.name() && r.role.is_none()
+}
+
+/// The rows of a table of names that no rule knows; another table as it is.
+pub(crate) fn unknown_of(table: Batch) -> Batch {
+    if table.spec.name != KernelsByName::SPEC.name {
+        return table;
+    }
+    let mut out = KernelsByName::default();
+    KernelsByName::rows(&table).filter(is_unknown).for_each(|r| out.push(r));
+    out.finish()
+}
+
+/// `only_unknown`: only kernels that no rule knows.
+pub(crate) fn table(partials: &[Partial], only_unknown: bool) -> Batch {
     let mut all: OverRanks<([&str; 4], FurtherKeys), 2, KernelExtremes> = OverRanks::new();
-    for r in rows::<KernelsByName>(partials) {
+    for r in rows::<KernelsByName>(partials).filter(|r| !only_unknown || is_unknown(r)) {
         let texts = [r.op, r.input_dims, r.direction, r.module, r.grid, r.block];
         let numbers = [r.registers_per_thread, r.shared_memory_bytes, r.stream];
         let key = ([r.category, r.class, r.short_name, r.name], (texts, numbers));

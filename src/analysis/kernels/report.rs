@@ -1,5 +1,6 @@
 //! The printed table of kernels, and the kernel with most compute time.
 
+use crate::api::rows;
 use crate::api::{Align, Certainty, Observation, Options, Partial, View};
 use crate::kernels::over_ranks::{KernelOverRanksRow, KernelsOverRanks};
 use crate::kernels::{BY, KernelsByName, UNKNOWN};
@@ -8,8 +9,9 @@ use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::names::clip;
-use hta_trace::kernel::category::Category;
+use hta_trace::kernel_name::function_path;
 use hta_trace::timeline::WorkClass;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,28 +32,26 @@ const KEY_COLUMNS: [KernelKeyColumn; 8] = [
 /// A line of the printed table: names of one class that are short for the same.
 struct ShortKernel<'a> {
     class: &'a str,
-    short_name: &'a str,
+    short_name: Cow<'a, str>,
     /// Further keys, as printed.
     cells: Vec<String>,
     count: i64,
     sum_ns: Ns,
 }
 
-/// The names of a scope, largest first: all, or those that no rule knows.
+/// The names of a scope, largest first. Those that no rule knows have their namespace, to be sent or named in
+/// rules.
 fn by_short_name<'a>(
     names: &'a Batch,
     scope: &str,
     keys: &[&KernelKeyColumn],
     is_unknown: bool,
 ) -> Vec<ShortKernel<'a>> {
-    let is_shown = |r: &KernelOverRanksRow| {
-        let is_known = r.class != WorkClass::Compute.name() || r.category != Category::Unknown.name();
-        r.scope == scope && !(is_unknown && is_known)
-    };
     let mut all: BTreeMap<_, (i64, Ns)> = BTreeMap::new();
-    for r in KernelsOverRanks::rows(names).filter(is_shown) {
+    for r in KernelsOverRanks::rows(names).filter(|r| r.scope == scope) {
+        let short = if is_unknown { Cow::Owned(function_path(r.name)) } else { Cow::Borrowed(r.short_name) };
         let cells: Vec<String> = keys.iter().map(|k| k.3(&r).unwrap_or("-".to_string())).collect();
-        let (count, sum_ns) = all.entry((r.short_name, r.class, cells)).or_default();
+        let (count, sum_ns) = all.entry((short, r.class, cells)).or_default();
         (*count, *sum_ns) = (*count + r.count as i64, *sum_ns + r.sum_ns);
     }
     let shown = all.into_iter().map(|((short_name, class, cells), (count, sum_ns))| ShortKernel {
@@ -72,8 +72,8 @@ pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> Vi
     // The printed rows have the same keys as the table.
     let keys: Vec<&KernelKeyColumn> = KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).collect();
     let (is_unknown, scope) = (options.settings.flag(&UNKNOWN), options.printed_scope("span"));
-    let rows = by_short_name(names, scope, &keys, is_unknown);
-    let all: Ns = KernelsOverRanks::rows(names).filter(|r| r.scope == scope).map(|r| r.sum_ns).sum();
+    let shown = by_short_name(names, scope, &keys, is_unknown);
+    let all: Ns = rows::<KernelsByName>(partials).filter(|r| r.scope == scope).map(|r| r.sum_ns).sum();
     let row = |n: &ShortKernel| {
         let mut row = vec![n.short_name.to_string()];
         row.extend(n.cells.iter().map(|cell| dimensions(cell)));
@@ -83,7 +83,7 @@ pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> Vi
         row.extend(keys.is_empty().then(|| fmt_pct(percent(n.sum_ns, all))));
         row
     };
-    let hidden = rows.len().saturating_sub(options.top);
+    let hidden = shown.len().saturating_sub(options.top);
     let noun = if keys.is_empty() { "more name" } else { "more row" };
     View {
         title: format!(
@@ -98,9 +98,10 @@ pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> Vi
             .chain([("count", Align::Right), ("sum", Align::Right), ("mean", Align::Right)])
             .chain(keys.is_empty().then_some(("of GPU time", Align::Right)))
             .collect(),
-        rows: rows.iter().take(options.top).map(row).collect(),
+        rows: shown.iter().take(options.top).map(row).collect(),
         notes: reasons(partials)
             .into_iter()
+            .chain((is_unknown && shown.is_empty()).then(|| "none".to_string()))
             .chain((hidden > 0).then(|| format!("{} in the table", plural(hidden, noun))))
             .collect(),
     }
@@ -122,7 +123,7 @@ pub(crate) fn observation(names: &Batch, partials: &[Partial], scope: &str) -> O
         certainty: Certainty::Measured,
         sentence: format!(
             "`{}` is the kernel with most compute time: {} of all GPU time, {} of {}{}",
-            clip(most.short_name, 60),
+            clip(&most.short_name, 60),
             fmt_pct(Some(share)),
             counted(most.count as u64, "call"),
             fmt_ns(most.sum_ns / most.count.max(1)),
