@@ -133,11 +133,11 @@ table! {
         transfer_ns: i64, "ns", "communication without compute, in which data moves";
         unmatched_ns: i64, "ns",
             "communication without compute, of which a side does not know whether it is waiting or transfer";
-        copies_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
+        copies_ns: i64, "ns", "|M \\ (C u F u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";
         communication_ns: i64, "ns", "|K|";
         all_copies_ns: i64, "ns", "|M|";
-        not_idle_ns: i64, "ns", "|C u K u M|";
+        not_idle_ns: i64, "ns", "|C u F u K u M|";
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn notes(p: &Population, found: &SetDifferences, options: &Options) -
     if is_fused_apart(p) {
         notes.push(
             "one set exchanges inside fused kernels, where exchange, product and waiting cannot be told \
-             apart: steps and sums are compared; communication, waiting, transfer and overlap are not"
+             apart: steps are compared; compute, communication, waiting and transfer are not"
                 .to_string(),
         );
     }

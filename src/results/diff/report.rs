@@ -9,7 +9,7 @@ use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
 use crate::diff::sentences::observations;
 use crate::diff::set::{Set, WorkSide};
-use crate::diff::summary::{Metric, MetricPair, Trend, pair};
+use crate::diff::summary::{Metric, MetricPair, Trend, is_fused_apart, pair};
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
@@ -178,21 +178,23 @@ fn parts(p: &Population) -> View {
         *metric == Metric::StepTime || pair.base.mean.num != 0 || pair.test.mean.num != 0
     };
     let shown: Vec<&(Metric, MetricPair)> = all.iter().filter(is_shown).collect();
+    let is_apart = is_fused_apart(p);
     let row = |(metric, pair): &&(Metric, MetricPair)| {
+        let is_told = !(is_apart && metric.is_of_exchange());
         let name = if *metric == Metric::StepTime { format!("{} time", whole(p)) } else { metric.words() };
         let mut row = vec![
             name,
             fmt_ns(ns(pair.base.mean)),
             fmt_ns(ns(pair.test.mean)),
-            signed(pair.delta()),
-            signed_pct(pair.delta_pct()),
+            if is_told { signed(pair.delta()) } else { "-".to_string() },
+            signed_pct(pair.delta_pct().filter(|_| is_told)),
         ];
         if has_shares {
-            let share = if metric.has_share() { step.share_of_change(pair.delta()) } else { None };
+            let share = if is_told && metric.has_share() { step.share_of_change(pair.delta()) } else { None };
             row.push(fmt_pct(share));
         }
         if has_noise {
-            row.push(surety(pair).to_string());
+            row.push(if is_told { surety(pair) } else { "-" }.to_string());
         }
         row
     };

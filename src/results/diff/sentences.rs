@@ -51,9 +51,10 @@ fn too_few(p: &Population) -> String {
 /// What the change of the whole consists of, or what cancels out where the whole hardly changes.
 fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)> {
     let is_told = |pair: &MetricPair| !matches!(pair.trend(), Trend::Same | Trend::WithinNoise);
-    let is_apart = is_fused_apart(p);
-    let told = Metric::PARTS.into_iter().filter(|m| !(is_apart && m.is_of_exchange()));
-    let parts = || told.clone().map(|m| (m, pair(p, m))).filter(|(_, pair)| is_told(pair));
+    if is_fused_apart(p) {
+        return None;
+    }
+    let parts = || Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).filter(|(_, pair)| is_told(pair));
     if !step.is_changed() {
         let of_step = |pair: &MetricPair| pair.delta().percent_of(step.base.mean).unwrap_or(0.0).abs();
         let changed: Vec<(Metric, MetricPair)> =

@@ -44,10 +44,10 @@ impl Metric {
         Metric::GpuTime,
     ];
 
-    /// What tells exchange and waiting apart from the rest, so that it has no meaning against fused kernels.
+    /// What tells exchange, waiting and product apart, so that it has no meaning against fused kernels.
     pub(crate) fn is_of_exchange(self) -> bool {
-        use Metric::{Communication, Fused, Transfer, Unmatched, Waiting};
-        matches!(self, Communication | Fused | Transfer | Unmatched | Waiting)
+        use Metric::{Communication, Compute, Fused, Transfer, Unmatched, Waiting};
+        matches!(self, Communication | Compute | Fused | Transfer | Unmatched | Waiting)
     }
 
     /// The parts that sum to the step time.
