@@ -11,6 +11,7 @@ use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
+use crate::job::fused::is_late_to_fused;
 use crate::recording::step_noun;
 use crate::stragglers::{
     CauseSum, Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, Unproven, always_last,
@@ -18,7 +19,6 @@ use crate::stragglers::{
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
-use hta_trace::collective::CollectiveKind;
 use hta_trace::kernel::category::{Category, by_name};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -267,7 +267,7 @@ fn late_rank(
         is_open: main == Some(DelayCause::ExpertTime)
             || is_of_experts
             || words.is_open
-            || is_in_fused(job, &s.parts),
+            || is_late_to_fused(job, &s.parts),
         key,
         words: CauseWords::new(sentence, why, words.action),
         place: if is_known { place(job, s, &causes) } else { String::new() },
@@ -284,20 +284,6 @@ fn late_rank(
 fn are_experts(job: &Job, s: &Straggler, cause: Option<&CauseSum>) -> bool {
     let is_known = s.parts.iter().any(|part| JobLayers::of(job).slower_per_token(*part).is_some());
     !is_known && cause.is_some_and(|c| by_name(job.names.get(c.name)).category == Some(Category::Moe))
-}
-
-/// Whether what some parts cost the others is for the most part inside fused kernels.
-fn is_in_fused(job: &Job, parts: &[u32]) -> bool {
-    let (mut fused, mut all) = (0, 0);
-    for (id, i) in job.instances().iter().enumerate() {
-        let arrivals = job.arrivals(id);
-        let last = job.members(i).get(arrivals.last_member as usize);
-        if !arrivals.is_impossible && last.is_some_and(|m| parts.contains(&m.part)) {
-            all += arrivals.gain;
-            fused += if i.kind == CollectiveKind::Fused { arrivals.gain } else { 0 };
-        }
-    }
-    fused * 2 > all
 }
 
 /// The largest cause on the host of ranks that are late in turn, if their hosts make most of it together,

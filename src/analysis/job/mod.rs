@@ -20,6 +20,7 @@ pub(crate) mod end_together;
 pub(crate) mod experts;
 pub(crate) mod exposed;
 mod families;
+pub(crate) mod fused;
 mod groups;
 mod in_order;
 mod in_turn;

@@ -11,6 +11,7 @@ use crate::api::{
 };
 use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
+use crate::job::fused::waits_in_fused;
 use crate::job::{Job, Member, PartLane, PartWindow};
 use crate::population::reasons;
 use crate::recording::capability::Capability;
@@ -94,7 +95,7 @@ impl Analysis for Sync {
         let tables: Vec<Batch> = vec![table.finish()];
         let totals: Vec<&SyncWindow> = chosen(job, &rows);
         let mut view = view(job, &totals, options);
-        view.notes.extend(reasons(partials));
+        view.notes.extend(waits_in_fused(job).into_iter().chain(reasons(partials)));
         view.notes.extend(warnings(job));
         Output {
             tables,
