@@ -294,7 +294,9 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
         (None, _) => {
             let is_nameless = partials.iter().any(|p| p.rows::<NamelessDevices>().next().is_some());
             let why = if is_nameless { NAMELESS } else { "the peak of the device is not known" };
-            notes.push(format!("{why}; give it with --peaks FILE"));
+            // Of a known device the type of its numbers is not, and the line on FLOPs says why.
+            let is_known = rows.iter().any(|r| r.peak_tb_per_s.is_some());
+            notes.extend((!is_known || is_nameless).then(|| format!("{why}; give it with --peaks FILE")));
         }
     }
     let coverage = percent(busy, all).map(|pct| pct.min(100.0));
