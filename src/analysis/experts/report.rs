@@ -177,8 +177,9 @@ fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
     }
     if has_unknown {
         out.push(
-            "sizes of some exchanges are not recorded, so hot experts cannot be told from slow devices: \
-             record shapes, or log the tokens of each expert"
+            "sizes of some exchanges are not recorded, so hot experts cannot be told from slow devices here \
+             (`hta stragglers` compares all else that a rank computes): record shapes, or log the tokens of \
+             each expert"
                 .to_string(),
         );
     }

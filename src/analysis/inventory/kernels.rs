@@ -25,7 +25,7 @@ table! {
         rank;
         event_id: u32, "", "event, as in `events`";
         device; stream;
-        class: Text, "", "compute, communication or memory";
+        class: Text, "", "compute, communication, memory or fused_communication";
         kind: Option<Text>, "", "kind of collective, or direction of the copy";
         role: Option<Text>, "",
             "part in an exchange between ranks: dispatch, combine, all_reduce, barrier ...; gemm+all_gather \

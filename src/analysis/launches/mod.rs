@@ -104,7 +104,7 @@ table! {
         rank; device;
         scope: Text, "", "capture: all activities; step: those that start in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
-        class: Text, "", "compute, communication or memory";
+        class: Text, "", "compute, communication, memory or fused_communication";
         unlinked_count: u64, "", "activities without a launch record";
         unlinked_ns: i64, "ns", "sum of their lengths";
         class_pct: Option<f64>, "%", "of the summed lengths of the class";

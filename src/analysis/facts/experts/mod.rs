@@ -9,8 +9,8 @@
 //! A pair of exchanges is a layer if their sizes are mirrored (or their names say dispatch and combine), if
 //! compute lies between them, in one step and direction, and if something says that it is of experts: the
 //! group, a name, a kernel, or uneven sizes. Exchanges of equal sizes without a name are not: sequence
-//! parallelism and embedding tables use them as well. A fused kernel that dispatches, computes and combines is
-//! a layer by itself, whose times are not known.
+//! parallelism and embedding tables use them as well. A fused kernel that dispatches, computes and combines
+//! is a layer by itself, whose times are not known.
 
 mod barriers;
 mod compute;
