@@ -7,7 +7,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::gain::{self, OwnedNames, OwnedTime};
 use crate::diagnosis::grouping::Topology;
-use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::late_ranks::LateRanks;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::efficiency::account::PartDevice;

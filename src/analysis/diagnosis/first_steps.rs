@@ -10,7 +10,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::collected::{CauseKey, CollectedCause};
 use crate::diagnosis::compilers::{AGAIN, FIRST_STEPS};
-use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::late_ranks::LateRanks;
 use crate::efficiency::account::PartDevice;
 use crate::job::Job;
 use crate::recording::Recording;

@@ -6,6 +6,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
+use crate::diagnosis::late_ranks::LateRanks;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
@@ -20,7 +21,7 @@ use crate::stragglers::{
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
 use hta_trace::kernel::category::{Category, by_name};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// One straggler, or several ranks that are late together or in turn.
 #[derive(Debug, Clone)]
@@ -74,70 +75,6 @@ pub(crate) struct LateWords {
     pub(crate) evidence: Vec<Evidence>,
 }
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LateRanks {
-    pub(crate) stragglers: Vec<LateRank>,
-    /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer
-    /// than others.
-    pub(crate) in_steps: Vec<LateRank>,
-    /// Ranks that are late by as much as a straggler, which may be chance, in words.
-    pub(crate) unproven: Vec<String>,
-    /// By how much the first of them is late, percent of a step.
-    pub(crate) unproven_pct: f64,
-    /// By part and step: the straggler.
-    places: BTreeMap<(u32, StepKey), usize>,
-    /// By part, for jobs without steps.
-    parts: BTreeMap<u32, usize>,
-    /// Parts and steps that are late because of tokens: the cause of that owns the waits.
-    by_tokens: BTreeSet<(u32, Option<StepKey>)>,
-    /// Whether no chain of calls says who is late, and so ranks are known by their work alone.
-    has_no_chains: bool,
-}
-
-impl LateRanks {
-    fn push(&mut self, late: LateRank, s: &Straggler) {
-        for (key, parts) in &s.steps {
-            for part in parts {
-                self.places.entry((*part, *key)).or_insert(late.index);
-                self.parts.entry(*part).or_insert(late.index);
-            }
-        }
-        self.stragglers.push(late);
-    }
-
-    /// Whether a part is one of the ranks that are told.
-    fn names(&self, job: &Job, part: u32) -> bool {
-        let rank = job.parts.get(part as usize).map(|p| p.rank);
-        rank.is_some_and(|rank| self.stragglers.iter().any(|s| s.ranks.contains(&rank)))
-    }
-
-    /// Whether some ranks are told as late, all of them in one cause and no others with them.
-    pub(crate) fn tell(&self, ranks: &[u32]) -> bool {
-        self.stragglers.iter().any(|s| s.ranks == ranks)
-    }
-
-    /// Whether a part is late in a step (without a step: in any) because its experts get more tokens.
-    pub(crate) fn is_by_tokens(&self, part: u32, step: Option<StepKey>) -> bool {
-        self.by_tokens.contains(&(part, step))
-    }
-
-    /// The one straggler of a step if ranks are known by their work alone: whoever else makes a rank wait,
-    /// as in a ring of messages, works no longer than others and waits itself.
-    pub(crate) fn behind_all(&self, step: Option<StepKey>) -> Option<usize> {
-        let [one] = &self.stragglers[..] else { return None };
-        let is_late = step.is_none_or(|step| self.places.iter().any(|((_, key), _)| *key == step));
-        (self.has_no_chains && is_late).then_some(one.index)
-    }
-
-    /// The straggler that a part is in a step; without a step, in any.
-    pub fn of(&self, part: u32, step: Option<StepKey>) -> Option<usize> {
-        match step {
-            Some(step) => self.places.get(&(part, step)).copied(),
-            None => self.parts.get(&part).copied(),
-        }
-    }
-}
-
 /// Share of a step by which a rank must be late for the verdict to say that this may be chance, percent.
 const UNPROVEN_PCT: f64 = 5.0;
 /// Smallest number of collectives of one step for that.
@@ -167,7 +104,14 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
         if is_by_tokens(s) {
             let late = s.steps.iter().flat_map(|(key, parts)| parts.iter().map(move |part| (*part, *key)));
-            out.by_tokens.extend(late.flat_map(|(part, key)| [(part, Some(key)), (part, None)]));
+            let places = late.flat_map(|(part, key)| [(part, Some(key)), (part, None)]);
+            out.by_tokens.extend(places.map(|place| (place, None)));
+            continue;
+        }
+        if s.is_beside_tokens {
+            let whole = Straggler { is_beside_tokens: false, ..s.clone() };
+            let late = late_rank(job, out.stragglers.len(), (s, None), (judged, why, clocks));
+            out.push_beside_tokens(late, s, [s, &whole].map(|s| reasons(s, why).1));
             continue;
         }
         // A rank that is late behind others is told by `stragglers`; what is first to repair stands here.

@@ -37,6 +37,7 @@ mod kernel_mix;
 mod kernel_repairs;
 mod late;
 mod late_clocks;
+mod late_ranks;
 mod lost;
 mod lost_causes;
 mod lost_words;

@@ -5,7 +5,7 @@ use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart}
 use crate::diagnosis::bubbles;
 use crate::diagnosis::collected::{CauseKey, CausedWaits, CollectedCause, collect, key_of};
 use crate::diagnosis::first_steps;
-use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::late_ranks::LateRanks;
 use crate::diagnosis::rule::OPEN_PCT;
 use crate::diagnosis::transfer::{self, LostByCell};
 use crate::efficiency::account::PartDevice;
@@ -162,10 +162,15 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks) -> CausedWait
         let mut owners: BTreeMap<CauseKey, Ns> = BTreeMap::new();
         let idles = StepIdles::of(step);
         for (part, ns) in charged {
-            match late.of(*part, step.key) {
-                Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
-                None if late.is_by_tokens(*part, step.key) => {}
-                None => {
+            match (late.of(*part, step.key), late.by_tokens(*part, step.key)) {
+                (Some(i), _) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
+                (None, Some(beside)) => {
+                    if let Some(share) = beside {
+                        let key = (CauseKind::Straggler, share.index.to_string());
+                        *owners.entry(key).or_default() += share.of(*ns);
+                    }
+                }
+                (None, None) => {
                     let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
                     let mut left = *ns;
                     for (key, share) in of_late_rank(cells, *ns, &idles) {

@@ -79,6 +79,7 @@ fn find(job: &Job, options: &Options, judged: &Judgement, replayed: &ReplayedJob
         gain,
         excess,
         behind: Vec::new(),
+        is_beside_tokens: false,
         evidence,
     })
 }

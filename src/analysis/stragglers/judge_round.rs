@@ -212,6 +212,7 @@ impl<'a> JudgeRound<'a> {
             gain: sum(|m| m.gain),
             excess: sum(|m| m.excess),
             behind: Vec::new(),
+            is_beside_tokens: false,
             evidence,
         }
     }
@@ -351,6 +352,7 @@ impl<'a> JudgeRound<'a> {
                 excess: late.iter().map(|s| by_step[*s].1).sum(),
                 parts: set,
                 behind: Vec::new(),
+                is_beside_tokens: false,
                 evidence: NoChance::Permutation(p),
             });
         }

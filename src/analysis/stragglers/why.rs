@@ -201,6 +201,7 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
         .iter()
         .filter(|e| straggler.parts.contains(&e.part) && is_late(e))
         .flat_map(|e| &e.differences)
+        .filter(|d| !(straggler.is_beside_tokens && d.cause == DelayCause::MoreTokens))
     {
         // Merge longer events and additional events of the same name, which may vary between steps.
         let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };

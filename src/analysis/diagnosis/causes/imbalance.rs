@@ -20,7 +20,8 @@ pub(super) const RULE: CauseRule = CauseRule {
 
 fn words(late: &LateFacts) -> Option<LateWords> {
     use DelayCause::{MoreTokens, OtherKernels, SlowKernel};
-    let is_compute = matches!(late.main, Some(SlowKernel | OtherKernels | MoreTokens));
+    let is_compute =
+        matches!(late.main, Some(SlowKernel | OtherKernels | MoreTokens)) && !late.straggler.is_beside_tokens;
     if let Some(ratio) = is_compute.then(|| excess_of_tokens(late.job, late.straggler)).flatten() {
         return Some(LateWords {
             detail: format!(", with {ratio:.2} times the mean data in all_to_all (a hot expert)"),

@@ -22,12 +22,18 @@ type Experts<'a> = &'a dyn Fn(u32, u64, u64) -> (u64, i64);
 
 /// A step of layers: attention, dispatch, experts, combine; then an all-reduce.
 fn answer(experts: Experts) -> Answer {
+    with_attention(experts, us(0), 2)
+}
+
+/// The same, with attention that takes longer on one rank, in each layer.
+fn with_attention(experts: Experts, longer: i64, slow: u32) -> Answer {
     let program = |rank: u32, step: u64| {
         let mut actions = Vec::new();
         for layer in 0..LAYERS {
             let (tokens, per_token) = experts(rank, step, layer);
             let exchange = || Action::Join(Join::new(1, Kind::AllToAll, tokens * HIDDEN, us(60)));
-            actions.push(kernel("attention", about(us(400), 1, rank, step, layer)));
+            let more = if rank == slow { longer } else { 0 };
+            actions.push(kernel("attention", about(us(400), 1, rank, step, layer) + more));
             actions.push(exchange());
             actions.push(kernel("grouped_gemm", tokens as i64 * per_token));
             actions.push(exchange());
@@ -84,6 +90,29 @@ fn a_rank_with_more_tokens_is_hot_and_not_slow() {
         let row = answer.rows_where("what_if", |r| r.text("scope") == scope)[0].int("gain_ns");
         assert!((row - expected).abs() * 50 <= expected, "{scope}: {row} {expected}");
     }
+}
+
+#[test]
+fn what_makes_a_hot_rank_late_beside_its_tokens_is_told_apart() {
+    let longer = us(200);
+    let answer = with_attention(&|rank, _, _| (tokens(rank == 2), 400), longer, 2);
+    let found = findings(&answer);
+    for kind in ["straggler", "expert_imbalance"] {
+        assert!(found.contains(&(kind.to_string(), "2".to_string())), "{found:?}");
+    }
+    let late = answer.rows_where("findings", |r| r.text("kind") == "straggler").remove(0);
+    assert!(late.text("detail").contains("attention"), "{}", late.0);
+    let (gain, planted) = (late.int("recoverable_ns"), longer * (LAYERS * STEPS) as i64);
+    assert!((gain - planted).abs() * 20 <= planted, "{gain} {planted}");
+    let waiting = |cause: &str| -> i64 {
+        let rows =
+            answer.rows_where("time_account", |r| (r.text("part"), r.text("cause")) == ("waiting", cause));
+        rows.iter().map(|r| r.int("time_ns")).sum()
+    };
+    // What the others wait is shared by how much longer each takes: the larger part of what was planted.
+    let owned = waiting("straggler");
+    assert!((2 * planted..=3 * planted).contains(&owned), "{owned} {planted}");
+    assert!(waiting("not_explained") * 2 <= owned && waiting("expert_imbalance") > owned);
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! The late ranks of a job by part and step.
+
+use crate::diagnosis::late::LateRank;
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use crate::stragglers::Straggler;
+use hta_base::units::Ns;
+use std::collections::BTreeMap;
+
+/// The part of what others wait for a rank that a straggler owns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitsShare {
+    pub(crate) index: usize,
+    left: Ns,
+    all: Ns,
+}
+
+impl WaitsShare {
+    pub(crate) fn of(self, waits: Ns) -> Ns {
+        (i128::from(waits) * i128::from(self.left) / i128::from(self.all.max(1))) as Ns
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LateRanks {
+    pub(crate) stragglers: Vec<LateRank>,
+    /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer
+    /// than others.
+    pub(crate) in_steps: Vec<LateRank>,
+    /// Ranks that are late by as much as a straggler, which may be chance, in words.
+    pub(crate) unproven: Vec<String>,
+    /// By how much the first of them is late, percent of a step.
+    pub(crate) unproven_pct: f64,
+    /// By part and step: the straggler.
+    places: BTreeMap<(u32, StepKey), usize>,
+    /// By part, for jobs without steps.
+    parts: BTreeMap<u32, usize>,
+    /// Parts and steps that are late because of tokens: the cause of that owns the waits, but for the share
+    /// of a straggler that the same parts are beside that.
+    pub(super) by_tokens: BTreeMap<(u32, Option<StepKey>), Option<WaitsShare>>,
+    /// Whether no chain of calls says who is late, and so ranks are known by their work alone.
+    pub(super) has_no_chains: bool,
+}
+
+impl LateRanks {
+    /// Adds a straggler to those that the tokens of experts make late. `left`: of how much of `all` that it
+    /// takes longer it is the reason.
+    pub(super) fn push_beside_tokens(&mut self, late: LateRank, s: &Straggler, [left, all]: [Ns; 2]) {
+        let share = WaitsShare { index: late.index, left, all };
+        for (key, parts) in &s.steps {
+            let places = parts.iter().flat_map(|part| [(*part, Some(*key)), (*part, None)]);
+            self.by_tokens.extend(places.map(|place| (place, Some(share))));
+        }
+        self.stragglers.push(late);
+    }
+
+    pub(super) fn push(&mut self, late: LateRank, s: &Straggler) {
+        for (key, parts) in &s.steps {
+            for part in parts {
+                self.places.entry((*part, *key)).or_insert(late.index);
+                self.parts.entry(*part).or_insert(late.index);
+            }
+        }
+        self.stragglers.push(late);
+    }
+
+    /// Whether a part is one of the ranks that are told.
+    pub(super) fn names(&self, job: &Job, part: u32) -> bool {
+        let rank = job.parts.get(part as usize).map(|p| p.rank);
+        rank.is_some_and(|rank| self.stragglers.iter().any(|s| s.ranks.contains(&rank)))
+    }
+
+    /// Whether some ranks are told as late, all of them in one cause and no others with them.
+    pub(crate) fn tell(&self, ranks: &[u32]) -> bool {
+        self.stragglers.iter().any(|s| s.ranks == ranks)
+    }
+
+    /// If a part is late in a step (without a step: in any) because its experts get more tokens: the
+    /// straggler that it is beside that, if any.
+    pub(crate) fn by_tokens(&self, part: u32, step: Option<StepKey>) -> Option<Option<WaitsShare>> {
+        self.by_tokens.get(&(part, step)).copied()
+    }
+
+    /// The one straggler of a step if ranks are known by their work alone: whoever else makes a rank wait,
+    /// as in a ring of messages, works no longer than others and waits itself.
+    pub(crate) fn behind_all(&self, step: Option<StepKey>) -> Option<usize> {
+        let [one] = &self.stragglers[..] else { return None };
+        let is_late = step.is_none_or(|step| self.places.iter().any(|((_, key), _)| *key == step));
+        (self.has_no_chains && is_late).then_some(one.index)
+    }
+
+    /// The straggler that a part is in a step; without a step, in any.
+    pub fn of(&self, part: u32, step: Option<StepKey>) -> Option<usize> {
+        match step {
+            Some(step) => self.places.get(&(part, step)).copied(),
+            None => self.parts.get(&part).copied(),
+        }
+    }
+}
