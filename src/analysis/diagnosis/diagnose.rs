@@ -14,6 +14,7 @@ use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host_operators;
 use crate::diagnosis::late;
+use crate::diagnosis::late_ranks::LateRank;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::owners;
@@ -155,7 +156,7 @@ fn sums_of_pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
 }
 
 impl Context<'_> {
-    fn straggler(&self, s: &late::LateRank, all: &mut BTreeMap<CauseKey, CollectedCause>) -> Cause {
+    fn straggler(&self, s: &LateRank, all: &mut BTreeMap<CauseKey, CollectedCause>) -> Cause {
         let found = all.remove(&(CauseKind::Straggler, s.index.to_string())).unwrap_or_default();
         let mut cause = self.cause(s.kind, &s.key, s.ranks.clone(), found.owned, s.gain);
         cause.basis = GainBasis::Replay;
@@ -172,12 +173,7 @@ impl Context<'_> {
     }
 
     /// Says that late ranks compile, if that is at least half of what it costs.
-    fn name_compiler(
-        &self,
-        s: &late::LateRank,
-        all: &mut BTreeMap<CauseKey, CollectedCause>,
-        cause: &mut Cause,
-    ) {
+    fn name_compiler(&self, s: &LateRank, all: &mut BTreeMap<CauseKey, CollectedCause>, cause: &mut Cause) {
         let is_late = |i: usize, part: u32| {
             let step = self.account.steps.get(i).and_then(|step| step.key);
             s.ranks.contains(&self.rank(part))

@@ -6,7 +6,7 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
-use crate::diagnosis::late_ranks::LateRanks;
+use crate::diagnosis::late_ranks::{LateRank, LateRanks};
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
@@ -22,28 +22,6 @@ use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
 use hta_trace::kernel::category::{Category, by_name};
 use std::collections::BTreeMap;
-
-/// One straggler, or several ranks that are late together or in turn.
-#[derive(Debug, Clone)]
-pub(crate) struct LateRank {
-    pub(crate) index: usize,
-    pub(crate) kind: CauseKind,
-    /// What its host does longer than those of the others; its time belongs to the straggler.
-    pub(crate) host_kinds: Vec<CauseKind>,
-    pub(crate) key: String,
-    pub(crate) ranks: Vec<u32>,
-    pub(crate) steps: Vec<String>,
-    /// Over all steps, ns.
-    pub(crate) gain: Ns,
-    pub(crate) p_value: Option<f64>,
-    pub(crate) words: CauseWords,
-    /// Whether it is not known if the rank works more or works slower, or if devices are alike; or how much
-    /// of what others seem to wait is work, inside fused kernels.
-    pub(crate) is_open: bool,
-    /// In the user's code; empty if it is not recorded.
-    pub(crate) place: String,
-    pub(crate) evidence: Vec<Evidence>,
-}
 
 /// What tells why ranks are late.
 pub(crate) struct LateFacts<'a> {

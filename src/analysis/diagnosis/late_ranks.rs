@@ -1,11 +1,35 @@
 //! The late ranks of a job by part and step.
 
-use crate::diagnosis::late::LateRank;
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::evidence::Evidence;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::stragglers::Straggler;
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
+
+/// One straggler, or several ranks that are late together or in turn.
+#[derive(Debug, Clone)]
+pub(crate) struct LateRank {
+    pub(crate) index: usize,
+    pub(crate) kind: CauseKind,
+    /// What its host does longer than those of the others; its time belongs to the straggler.
+    pub(crate) host_kinds: Vec<CauseKind>,
+    pub(crate) key: String,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) steps: Vec<String>,
+    /// Over all steps, ns.
+    pub(crate) gain: Ns,
+    pub(crate) p_value: Option<f64>,
+    pub(crate) words: CauseWords,
+    /// Whether it is not known if the rank works more or works slower, or if devices are alike; or how much
+    /// of what others seem to wait is work, inside fused kernels.
+    pub(crate) is_open: bool,
+    /// In the user's code; empty if it is not recorded.
+    pub(crate) place: String,
+    pub(crate) evidence: Vec<Evidence>,
+}
 
 /// The part of what others wait for a rank that a straggler owns.
 #[derive(Debug, Clone, Copy)]
