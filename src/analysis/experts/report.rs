@@ -120,10 +120,12 @@ fn label(name: &str, ordinal: u32, direction: Direction) -> String {
     if direction == Direction::Forward { name } else { format!("{name}, {}", direction.name()) }
 }
 
+/// Label and number of passes; expert time, and times of both exchanges, unless a pass is fused.
+type AloneSums = (String, Ns, [Option<Ns>; 3]);
+
 /// Layers whose ranks cannot be compared: what each took on the recorded ranks.
 fn alone(job: &Job, notes: Vec<String>, options: &Options) -> View {
-    // Passes; expert time, and times of both exchanges, unless a pass is fused.
-    let mut sums: BTreeMap<(Direction, u32), (String, Ns, [Option<Ns>; 3])> = BTreeMap::new();
+    let mut sums: BTreeMap<(Direction, u32), AloneSums> = BTreeMap::new();
     for p in &job.parts {
         for l in p.layers.iter() {
             let length = |call: u32| p.calls.calls.get(call as usize).and_then(length_alone);
@@ -136,7 +138,7 @@ fn alone(job: &Job, notes: Vec<String>, options: &Options) -> View {
         }
     }
     let hidden = sums.len().saturating_sub(options.top);
-    let row = |(label, passes, times): (String, Ns, [Option<Ns>; 3])| {
+    let row = |(label, passes, times): AloneSums| {
         let mean = times.into_iter().map(|ns| ns.map_or("-".to_string(), |ns| fmt_ns(ns / passes)));
         std::iter::once(label).chain(mean).collect()
     };

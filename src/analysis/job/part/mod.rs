@@ -176,7 +176,8 @@ impl RankSummary {
         };
         // Also where no collective is recorded: then the exchange of tokens may be unknown.
         let is_one_of_several = options.has_peers || trace.meta.world_size > Some(1);
-        let tokens = is_one_of_several.then(|| TokenExchange::of(trace, &mut names)).unwrap_or_default();
+        let tokens =
+            if is_one_of_several { TokenExchange::of(trace, &mut names) } else { TokenExchange::default() };
         let (mut found, mut runs) = (BTreeMap::new(), Vec::new());
         if is_compared {
             let by_name = runs_by_name(trace);
