@@ -81,9 +81,7 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     let is_judged = |part| judged.stragglers.iter().any(|s| s.gain > 0 && s.parts.contains(&part));
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
         if is_by_tokens(s) {
-            let late = s.steps.iter().flat_map(|(key, parts)| parts.iter().map(move |part| (*part, *key)));
-            let places = late.flat_map(|(part, key)| [(part, Some(key)), (part, None)]);
-            out.by_tokens.extend(places.map(|place| (place, None)));
+            out.give_to_tokens(s, None);
             continue;
         }
         if s.is_beside_tokens {

@@ -61,7 +61,7 @@ pub(crate) struct LateRanks {
     parts: BTreeMap<u32, usize>,
     /// Parts and steps that are late because of tokens: the cause of that owns the waits, but for the share
     /// of a straggler that the same parts are beside that.
-    pub(super) by_tokens: BTreeMap<(u32, Option<StepKey>), Option<WaitsShare>>,
+    by_tokens: BTreeMap<(u32, Option<StepKey>), Option<WaitsShare>>,
     /// Whether no chain of calls says who is late, and so ranks are known by their work alone.
     pub(super) has_no_chains: bool,
 }
@@ -70,12 +70,16 @@ impl LateRanks {
     /// Adds a straggler to those that the tokens of experts make late. `left`: of how much of `all` that it
     /// takes longer it is the reason.
     pub(super) fn push_beside_tokens(&mut self, late: LateRank, s: &Straggler, [left, all]: [Ns; 2]) {
-        let share = WaitsShare { index: late.index, left, all };
+        self.give_to_tokens(s, Some(WaitsShare { index: late.index, left, all }));
+        self.stragglers.push(late);
+    }
+
+    /// Leaves the waits for a straggler to the cause of tokens, but for a share.
+    pub(super) fn give_to_tokens(&mut self, s: &Straggler, share: Option<WaitsShare>) {
         for (key, parts) in &s.steps {
             let places = parts.iter().flat_map(|part| [(*part, Some(*key)), (*part, None)]);
-            self.by_tokens.extend(places.map(|place| (place, Some(share))));
+            self.by_tokens.extend(places.map(|place| (place, share)));
         }
-        self.stragglers.push(late);
     }
 
     pub(super) fn push(&mut self, late: LateRank, s: &Straggler) {

@@ -164,11 +164,10 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks) -> CausedWait
         for (part, ns) in charged {
             match (late.of(*part, step.key), late.by_tokens(*part, step.key)) {
                 (Some(i), _) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
-                (None, Some(beside)) => {
-                    if let Some(share) = beside {
-                        let key = (CauseKind::Straggler, share.index.to_string());
-                        *owners.entry(key).or_default() += share.of(*ns);
-                    }
+                (None, Some(None)) => {}
+                (None, Some(Some(share))) => {
+                    let key = (CauseKind::Straggler, share.index.to_string());
+                    *owners.entry(key).or_default() += share.of(*ns);
                 }
                 (None, None) => {
                     let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
