@@ -101,9 +101,13 @@ impl Analysis for Kernels {
             .into_iter()
             .flat_map(|spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned()));
         let kept = kept.map(|table| if only_unknown { over_ranks::unknown_of(table) } else { table });
-        let mut views = vec![categories::view(&categories, scope), report::view(&names, partials, options)];
-        views.drain(..usize::from(only_unknown));
-        let told = report::observation(&names, partials, scope).filter(|_| !only_unknown);
+        let view = report::view(&names, partials, options);
+        let (views, told) = if only_unknown {
+            (vec![view], None)
+        } else {
+            let told = report::observation(&names, partials, scope);
+            (vec![categories::view(&categories, scope), view], told)
+        };
         let observations = told.into_iter().collect();
         let tables = kept.chain([names, categories]).collect();
         Output { tables, observations, views, ..Output::default() }

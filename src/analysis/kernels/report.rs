@@ -1,7 +1,6 @@
 //! The printed table of kernels, and the kernel with most compute time.
 
-use crate::api::rows;
-use crate::api::{Align, Certainty, Observation, Options, Partial, View};
+use crate::api::{Align, Certainty, Observation, Options, Partial, View, rows};
 use crate::kernels::over_ranks::{KernelOverRanksRow, KernelsOverRanks};
 use crate::kernels::{BY, KernelsByName, UNKNOWN};
 use crate::population::reasons;

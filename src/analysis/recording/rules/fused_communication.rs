@@ -44,8 +44,8 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         limit: fmt_pct(Some(LEAST_PCT)),
         next: "record one run without fusion (vLLM: another `moe_backend`)".to_string(),
     };
-    let overlap = [Capability::Overlap];
-    let withheld = if hides_overlap(fused, busy, communication) { &overlap[..] } else { &[] };
+    let withheld: &[Capability] =
+        if hides_overlap(fused, busy, communication) { &[Capability::Overlap] } else { &[] };
     limit.withheld_or_bound(withheld, &[Capability::Ranks, Capability::Transfer])
 }
 
