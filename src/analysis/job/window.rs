@@ -94,5 +94,39 @@ pub(crate) fn start_without_meeting(p: &RankSummary, call: usize) -> (Ns, Window
 }
 
 pub(crate) fn all_windows(job: &Job) -> Windows {
-    (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect()
+    let mut out: Windows = (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect();
+    start_together(job, &mut out);
+    out
+}
+
+/// Local times of one collective are compared, so if one of them starts with the capture, all do. A step that
+/// was inferred begins where its first rank calls a collective: this rank was ready before, so its local time
+/// reaches back to the capture, and those of the others must not begin with the step.
+///
+/// ```text
+///   rank 0   capture]-------work------------[call        ready after the step began
+///   rank 1   capture]-------work-----[call               ready before it
+///   inferred step                    |
+/// ```
+fn start_together(job: &Job, windows: &mut Windows) {
+    let starts_with =
+        |w: &Option<LocalWindow>, from: WindowStart| w.is_some_and(|w: LocalWindow| w.from == from);
+    let members = |part: usize, call: usize| {
+        let outcome = job.outcome(Member { part: part as u32, call: call as u32 });
+        outcome.and_then(|o| job.instances().get(o.instance as usize)).map_or(&[][..], |i| job.members(i))
+    };
+    let mut late: Vec<Member> = Vec::new();
+    for (part, calls) in windows.iter().enumerate() {
+        let with_capture = calls.iter().enumerate().filter(|(_, w)| starts_with(w, WindowStart::Capture));
+        let others = with_capture.flat_map(|(call, _)| members(part, call));
+        late.extend(
+            others.filter(|m| starts_with(&windows[m.part as usize][m.call as usize], WindowStart::Step)),
+        );
+    }
+    for m in late {
+        let start = job.parts[m.part as usize].capture.start;
+        if let Some(w) = &mut windows[m.part as usize][m.call as usize] {
+            (w.span.start, w.from) = (start.min(w.span.end), WindowStart::Capture);
+        }
+    }
 }
