@@ -1,0 +1,75 @@
+"""One line of JSON a run, in the same form from all scripts, and what they share: resuming, and the table.
+
+    script      the script that made the line
+    set         the recording that was changed, or the layout of a simulated job
+    format      kineto, nsys, pftrace or simulated
+    layout      single, DP, TP, PP, EP, ... and their products: what is known of it
+    kind        what was changed
+    size_pct    what it costs of a step, percent, as it was drawn; none for kinds without a size
+    on          one, some or all ranks
+    in_steps    one, some (every k-th) or all steps
+    seed        the seed of the run
+    ranks       the changed ranks
+    effect_ns   what it costs of the job, by the simulation
+    outcome     one of OUTCOMES
+    gain_ns     what `hta` says that its removal gains
+    certainty   sure, likely, at most or withheld: of the finding that was judged; empty if none was
+    told        the sentence that was judged
+    why         why a run was dropped, or is wrong
+    is_control  whether nothing may be told
+    command     what repeats the run
+"""
+
+import collections
+import concurrent.futures
+import json
+
+# right        the place and the ranks of what was changed come first; of a control: nothing else is told
+# set          a set of ranks that contains them, or the place without its ranks
+# cannot_tell  it is said that there is time without a known cause, or that the recording cannot tell
+# missed       nothing is said of it
+# wrong        something else comes first, but not as sure
+# sure         something else comes first, and is called sure
+# dropped      the change has no effect in this set that can be known; not counted
+OUTCOMES = ["right", "set", "cannot_tell", "missed", "wrong", "sure", "dropped"]
+
+
+def key(line):
+    return line["script"], line["set"], line["kind"], line["seed"]
+
+
+def read(path):
+    if not path or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def run_all(todo, measure, path, jobs):
+    """The lines of all runs: those of the file, and of each of `todo` (key, arguments) that is not in it, measured in
+    `jobs` processes and added to the file as they come."""
+    lines = read(path)
+    known = {key(line) for line in lines}
+    todo = [arguments for of, arguments in todo if of not in known]
+    with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
+        for made in concurrent.futures.as_completed([pool.submit(measure, *arguments) for arguments in todo]):
+            # A measurement gives a line or several.
+            new = made.result()
+            new = new if isinstance(new, list) else [new]
+            lines += new
+            if path:
+                with open(path, "a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(line) + "\n" for line in new)
+    return lines
+
+
+def counted(lines, by="kind"):
+    table = collections.defaultdict(collections.Counter)
+    for line in sorted(lines, key=lambda of: str(of[by])):
+        table[str(line[by])][line["outcome"]] += 1
+    return table
+
+
+def show(lines, by="kind"):
+    print(f"{by:20}" + "".join(f"{c:>12}" for c in OUTCOMES))
+    for of, counts in counted(lines, by).items():
+        print(f"{of:20}" + "".join(f"{counts[c]:12}" for c in OUTCOMES))
