@@ -12,6 +12,8 @@ KINDS = {
     "cuda_runtime": "runtime", "cuda_driver": "runtime", "hip_runtime": "runtime", "runtime": "runtime",
     "memcpy": "copy", "memset": "set",
 }  # fmt: skip
+# What a kernel carries of its collective.
+CALL_ARGUMENTS = re.compile(r"^(Collective name|Process Group|Group size|In msg|Out msg|dtype|In split|Out split|Seq|S?rc|Dst)")
 TRUTH = re.compile(r"truth|KNOWN_ANSWERS", re.IGNORECASE)
 
 
@@ -66,7 +68,37 @@ class Kineto(Recording):
             row["dur"] = (event.end - event.start) / 1000
         if event.link is not None:
             row["args"] = {**row["args"], "correlation": event.link}
+        if event.of is None and event.lane[0] == "device":
+            row["tid"], row["args"] = event.lane[2], {**row["args"], "stream": event.lane[2]}
+        if event.scale != 1 and "bytes" in row["args"]:
+            row["args"] = {**row["args"], "bytes": int(row["args"]["bytes"] * event.scale)}
+        if event.kind == "kernel" and event.call is None and event.of is not None and call_of(row.get("args") or {}):
+            row["args"] = {k: v for k, v in row["args"].items() if not CALL_ARGUMENTS.search(k)}
         return row
+
+    def renumber(self, new):
+        """Gives ranks other numbers, also where groups and messages name them."""
+        info = self.document["distributedInfo"] = dict(self.document["distributedInfo"])
+        self.rank = info["rank"] = new[self.rank]
+        groups = [dict(group) for group in info.get("pg_config", []) if isinstance(group, dict)]
+        for group in groups:
+            if isinstance(group.get("ranks"), list):
+                group["ranks"] = sorted(new.get(r, r) for r in group["ranks"])
+        if groups:
+            info["pg_config"] = groups
+        for e in self.events:
+            args = e.of.get("args") if e.of else None
+            if args and ("Process Group Ranks" in args or "Src Rank" in args):
+                args = dict(args)
+                for key in ("Src Rank", "Dst Rank"):
+                    if key in args:
+                        args[key] = new.get(args[key], args[key])
+                members = args.get("Process Group Ranks")
+                numbers = [int(n) for n in re.findall(r"\d+", str(members))]
+                if members and "..." not in str(members):
+                    renamed = sorted(new.get(n, n) for n in numbers)
+                    args["Process Group Ranks"] = renamed if isinstance(members, list) else str(renamed)
+                e.of = {**e.of, "args": args}
 
     def text(self):
         rows = self.rest + [self.row(e) for e in (self.order or self.events)]

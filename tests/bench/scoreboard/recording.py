@@ -45,6 +45,8 @@ class Event:
     call: Call | None = None
     # What the format keeps: its row, packet or document.
     of: object = None
+    # By how much more bytes a copy moves than is recorded of it.
+    scale: float = 1.0
     # The event that this one was made from; a new event has no `of` of its own.
     template: "Event | None" = None
 

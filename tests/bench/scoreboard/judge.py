@@ -1,0 +1,216 @@
+"""What `hta` says of a recording, and how right that is for a change of known effect."""
+
+import collections
+import csv
+import dataclasses
+import io
+import pathlib
+import subprocess
+import tempfile
+
+LIMIT_S = 120
+# A cause is told if it grew by so much of the effect.
+GROWN = 1 / 3
+HOST = {
+    "host_sync", "host_python", "host_dispatch", "host_pause", "host_lock", "host_alloc", "host_compile",
+    "host_callback", "graph_launch", "graph_preparation", "data_loader", "iteration_gap", "straggler", "imbalance",
+    "step_outlier", "set_up", "warm_up", "cold_start", "copy_sync", "pipeline_bubble",
+}  # fmt: skip
+WORK = {"straggler", "imbalance", "step_outlier", "throttled", "contention", "pipeline_bubble", "cold_start", "warm_up"}
+EXPECTED = {
+    "host": HOST,
+    "gap": HOST | {"input_incomplete"},
+    "late": HOST,
+    "rotating": HOST,
+    "work": WORK,
+    "copy": {"copy_exposed", "copy_pageable", "copy_sync", "copy_small"} | WORK,
+    "link": {"link_slow", "transfer_bandwidth", "transfer_bare", "transfer_queued", "step_outlier"},
+}
+
+
+def rows(hta, table, folder):
+    run = [hta, "query", f"SELECT * FROM {table}", folder, "--format", "csv"]
+    return list(csv.DictReader(io.StringIO(subprocess.run(run, capture_output=True, text=True).stdout)))
+
+
+@dataclasses.dataclass
+class Answer:
+    """The tables of a run; `words`: what was printed, or the message of the error."""
+
+    code: int
+    findings: list
+    account: dict
+    trust: list
+    words: str
+
+    @classmethod
+    def of(cls, hta, folder):
+        with tempfile.TemporaryDirectory() as out:
+            results = f"{out}/r"
+            run = [hta, "analyze", folder, "--no-html", "--no-events", "--threads", "1", "--out", results]
+            try:
+                done = subprocess.run(run, capture_output=True, text=True, timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                return cls(124, [], {}, [], "it did not end in time")
+            if not pathlib.Path(results).is_dir():
+                return cls(done.returncode, [], {}, [], done.stderr)
+            account = collections.Counter()
+            for row in rows(hta, "time_account", results):
+                account[int(row["rank"]), row["part"], row["finding_id"] or row["cause"]] += int(row["time_ns"])
+            found = rows(hta, "findings", results)
+            return cls(done.returncode, found, account, rows(hta, "trust", results), done.stdout)
+
+    def gains(self):
+        return {f["finding_id"]: int(f["recoverable_ns"] or 0) for f in self.findings}
+
+    def owned(self):
+        return {f["finding_id"]: int(f["owned_ns"] or 0) for f in self.findings}
+
+    def ranks(self):
+        return {rank for rank, _, _ in self.account}
+
+    def part(self, part, ranks=None):
+        """Time of a part of all ranks, or of some, ns."""
+        return sum(t for (rank, p, _), t in self.account.items() if p == part and (ranks is None or rank in ranks))
+
+
+@dataclasses.dataclass
+class Judgement:
+    outcome: str
+    told: str = ""
+    gain: int = 0
+    certainty: str = ""
+    why: str = ""
+
+
+def said(finding):
+    return f'{finding["sentence"]}. {finding["detail"]}' if finding["detail"] else finding["sentence"]
+
+
+def all_of(finding):
+    return " ".join(finding[c] for c in ("kind", "key", "sentence", "detail", "place", "action"))
+
+
+def ranks_of(finding):
+    return {int(r) for r in finding["ranks"].split(",") if r}
+
+
+def names(change, finding):
+    """Whether the finding names one of the words; names are cut on screens."""
+    text = all_of(finding)
+    return not change.words or any(short(word) in text for word in change.words)
+
+
+def short(name):
+    """The part of a name that stays when it is cut: without its path, arguments and template."""
+    name = name.split("(")[0] if not name.startswith("(") else name
+    return name.rsplit("/", 1)[-1].removeprefix("void ").split("<")[0][:24] or name[:24]
+
+
+def judged(before, after, change):
+    if change.expect in ("same", "weaker"):
+        return unchanged(before, after, change)
+    if change.expect == "blind":
+        return not_blamed(after, change)
+    if after.code not in (0, 1) or not after.account:
+        return Judgement("missed", after.words[:200], why="refused")
+    return of_effect(before, after, change)
+
+
+def of_effect(before, after, change):
+    gains, owned, count = before.gains(), before.owned(), max(1, len(after.ranks()))
+    need = change.effect * GROWN
+
+    def grown(f):
+        gain = int(f["recoverable_ns"] or 0) - gains.get(f["finding_id"], 0)
+        time = (int(f["owned_ns"] or 0) - owned.get(f["finding_id"], 0)) // count
+        return max(gain, time), gain
+
+    told = [f for f in after.findings if f["kind"] != "not_explained" and f["certainty"] != "withheld"]
+    told.sort(key=lambda f: grown(f)[0], reverse=True)
+    unknown = [f for f in after.findings if f["kind"] == "not_explained" or f["certainty"] == "withheld"]
+    is_unknown = any(grown(f)[0] >= need / 2 for f in unknown) or more_doubts(before, after)
+    if not told or grown(told[0])[0] < need:
+        if change.expect in ("work", "copy") and count_of_work(before, after, change):
+            return Judgement("right", "(in the account of time)", change.effect, "account")
+        words = said(told[0]) if told else after.words[:200]
+        return Judgement("cannot_tell" if is_unknown else "missed", words)
+    # A cause that grew as much and names what was changed is as good as the largest.
+    best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f), grown(f)[0]))
+    of = Judgement("", said(best), grown(best)[1], best["certainty"])
+    of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best))
+    if not of.outcome and change.expect in ("work", "copy") and count_of_work(before, after, change) and count == 1:
+        of.outcome = "right"
+    if not of.outcome:
+        of.outcome = "cannot_tell" if is_unknown else "sure" if best["certainty"] == "sure" else "wrong"
+        of.why = f'{best["kind"]} of ranks {best["ranks"]}'
+    return of
+
+
+def fits(change, finding):
+    """3: kind, ranks and name; 2: kind and ranks, or kind, name and more ranks; 1: more ranks; 0: another cause."""
+    if finding["kind"] not in EXPECTED[change.expect] and not (change.words and names(change, finding)):
+        return 0
+    ranks, own = ranks_of(finding), set(change.ranks)
+    is_named = names(change, finding)
+    if ranks == own or change.on == "all" and (not ranks or ranks == own):
+        return 3 if is_named else 2
+    if change.on == "rotating":
+        return 3 if "another rank" in all_of(finding) else 1 if ranks & own else 0
+    if change.on == "some" and ranks and ranks < own:
+        return 2 if is_named else 1
+    return (2 if is_named else 1) if ranks > own else 0
+
+
+def count_of_work(before, after, change):
+    """Whether the account has the longer work where it is: in compute or copies of the changed ranks."""
+    part = {"work": "compute", "copy": "copies"}[change.expect]
+    more = (after.part(part, change.ranks) - before.part(part, change.ranks)) / max(1, len(change.ranks))
+    return 0.7 * change.effect <= more
+
+
+def more_doubts(before, after):
+    def doubts(of):
+        return {(t["rank"], t["capability"], t["grade"]) for t in of.trust}
+
+    return bool(doubts(after) - doubts(before))
+
+
+def unchanged(before, after, change):
+    """The answer must be the same, or (`weaker`) say less."""
+    if after.code not in (0, 1) or not after.account:
+        is_right = change.expect == "weaker" or change.kind == "double"
+        return Judgement("right" if is_right else "wrong", after.words[:200], why="refused")
+    gains = {(f["kind"], renumbered(f["ranks"], change)): int(f["recoverable_ns"] or 0) for f in before.findings}
+    step = max(1, sum(before.account.values()) // max(1, len(before.ranks())))
+    worst = Judgement("right")
+    for f in after.findings:
+        now, was = int(f["recoverable_ns"] or 0), gains.get((f["kind"], renumbered(f["ranks"], None)), 0)
+        if f["kind"] == "not_explained" or f["certainty"] == "withheld":
+            continue
+        if change.expect == "same":
+            is_other = abs(now - was) > 0.02 * step
+        else:
+            is_other = now - was > 0.02 * step + 0.1 * was
+        if is_other:
+            is_sure = f["certainty"] == "sure" and not (change.expect == "weaker" and more_doubts(before, after))
+            worst = Judgement("sure" if is_sure else "wrong", said(f), now - was, f["certainty"], "another answer")
+            if is_sure:
+                return worst
+    if change.expect == "weaker" and worst.outcome == "wrong" and more_doubts(before, after):
+        return Judgement("cannot_tell", worst.told, worst.gain, worst.certainty, worst.why)
+    return worst
+
+
+def renumbered(ranks, change):
+    new = change.renumbered if change else {}
+    return ",".join(str(new.get(r, r)) for r in sorted((int(r) for r in ranks.split(",") if r), key=lambda r: new.get(r, r)))
+
+
+def not_blamed(after, change):
+    """A kernel that may be a wait is no slow kernel."""
+    for f in after.findings:
+        names_it = change.words[0] in all_of(f)
+        if names_it and f["kind"] in ("straggler", "imbalance", "kernel_small", "kernel_attention", "throttled"):
+            return Judgement("sure" if f["certainty"] == "sure" else "wrong", said(f), 0, f["certainty"], f["kind"])
+    return Judgement("right")
