@@ -98,6 +98,11 @@ def text(value):
     return value.decode("utf-8", "replace")
 
 
+def whole(value):
+    """A number that was written as text."""
+    return int(value) if re.fullmatch(r"-?\d+", value) else value
+
+
 def value_of(annotation):
     """Name and value of an annotation."""
     name, value = "", None
@@ -205,7 +210,9 @@ class Tracks:
         elif thread is not None:
             self.lanes[uuid] = (of(fields(thread), 1, 0), of(fields(thread), 2, 0))
         else:
-            self.lanes[uuid] = (pid, text(of(track, 2, b"")))
+            name = text(of(track, 2, b""))
+            numbered = re.match(r"(?:thread|track|stream) (-?\d+)", name)
+            self.lanes[uuid] = (pid, int(numbered[1]) if numbered else name)
         self.parents[uuid] = parent
 
     def runs(self, work):
@@ -243,11 +250,11 @@ class Pftrace(Recording):
             raise ValueError(f"several recordings in one file: {', '.join(sorted(names))}")
 
     def event(self, begin, end, start, stop, kind, name, lane, args):
-        link = args.get("correlation")
-        link = int(link) if str(link or "").isdigit() else None
+        # A correlation of 0 links nothing.
+        link = args.get("correlation") or None
         call = call_of(args) if kind == "kernel" else None
         stop = max(start, stop)
-        return Event(start, stop, kind, name, lane, link or None, call, (begin, end, start, stop, name, link or None))
+        return Event(start, stop, kind, name, lane, link, call, (begin, end, start, stop, name, link))
 
     def slice(self, begin, end, last):
         packet = self.packets[begin]
@@ -270,7 +277,7 @@ class Pftrace(Recording):
         found, names = packet.stage, packet.names
         extras = [fields(v) for f, _, v in found if f == EXTRA]
         # What the program annotates comes behind the row's own, and may have the same names.
-        args = {text(of(e, 1, b"")): text(of(e, 2, b"")) for e in reversed(extras)}
+        args = {text(of(e, 1, b"")): whole(text(of(e, 2, b""))) for e in reversed(extras)}
         stage = names.get((24, of(found, SPECIFICATION, 0)), "")
         name = names.get((2, of(found, STAGE_NAME))) or names.get((1000, of(found, KERNEL))) or stage
         lane = ("device", of(found, DEVICE, 0), args.get("stream id"))
