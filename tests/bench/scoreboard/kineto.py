@@ -1,5 +1,6 @@
 """Chrome JSON, as PyTorch's profiler writes it."""
 
+import decimal
 import gzip
 import json
 import re
@@ -18,8 +19,8 @@ TRUTH = re.compile(r"truth|KNOWN_ANSWERS", re.IGNORECASE)
 
 
 def ns(us):
-    """Integer ns of a time in us, which may be text."""
-    return round(float(us) * 1000)
+    """Integer ns of a time in us, which may be text; a float of many days is not exact, but its digits are."""
+    return round(decimal.Decimal(str(us)) * 1000)
 
 
 def reads(path):
@@ -45,7 +46,7 @@ def event_of(row):
         lane = ("host", row.get("pid"), row.get("tid"))
     link = args.get("correlation")
     call = call_of(args) if kind == "kernel" else None
-    end = max(start, ns(row["ts"] if "dur" not in row else float(row["ts"]) + float(row["dur"])))
+    end = start + max(0, ns(row.get("dur", 0)))
     return Event(start, end, kind, str(row.get("name", "")), lane, link, call, row)
 
 
