@@ -137,9 +137,9 @@ def pause(job, change, where):
     for i in chosen:
         found = places(job.recordings[i], job.windows(i), where)
         if name is None:
-            most = max((len(of) for of in found.values()), default=0)
-            need(most >= 0.8 * len(job.windows(i)), "no place for a pause in most steps")
-            name = job.rng.choice(sorted(n for n, of in found.items() if len(of) >= 0.8 * len(job.windows(i))))
+            common = sorted(n for n, of in found.items() if all(of.get(k) for k in steps))
+            need(common, "no place for a pause in all these steps")
+            name = job.rng.choice(common)
         here = [(k, job.rng.choice(found[name][k])) for k in steps if found[name].get(k)]
         need(here, "no place for a pause in these steps")
         change.words = here[0][1][1]
@@ -175,7 +175,7 @@ def gap(job, change):
             if k + 1 < len(windows):
                 pauses.setdefault(i, []).append(((windows[k][1] + windows[k + 1][0] + 1) // 2, size))
     need(pauses, "no gap after these steps")
-    change.words = [name] if name else []
+    change.words = [name, "data loader"] if name == LOADER else [name] if name else []
     replay = job.replay(change, size * len(pauses[chosen[0]]), pauses=pauses)
     for i in chosen if name else []:
         recording = job.recordings[i]
@@ -520,7 +520,7 @@ def cut(job, change):
 
 
 def double(job, change):
-    change.expect = "same"
+    change.expect = "weaker"
     i = job.rng.randrange(job.count)
     need(job.recordings[i].format == "kineto", "rows of a database have numbers")
     change.ranks, change.on = [job.numbers[i]], "one"
@@ -557,6 +557,8 @@ def permute(job, change):
     """The ranks change their numbers."""
     change.expect = "same"
     need(job.count > 1 and all(r.format == "kineto" and r.rank is not None for r in job.recordings), "no numbers")
+    # Arguments of operators name ranks, too.
+    need(not any("gloo:" in e.name for r in job.recordings for e in r.events), "collectives run on the host")
     order = job.numbers[:]
     job.rng.shuffle(order)
     need(order != job.numbers, "one order only")

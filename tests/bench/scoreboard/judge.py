@@ -17,6 +17,8 @@ HOST = {
     "step_outlier", "set_up", "warm_up", "cold_start", "copy_sync", "pipeline_bubble",
 }  # fmt: skip
 WORK = {"straggler", "imbalance", "step_outlier", "throttled", "contention", "pipeline_bubble", "cold_start", "warm_up"}
+# What is told where something cannot be told.
+SAYS_LESS = {"not_explained", "comm_unmatched", "input_incomplete"}
 EXPECTED = {
     "host": HOST,
     "gap": HOST | {"input_incomplete"},
@@ -157,7 +159,7 @@ def fits(change, finding):
         return 3 if is_named else 2
     if change.on == "rotating":
         return 3 if "another rank" in all_of(finding) else 1 if ranks & own else 0
-    if change.on == "some" and ranks and ranks < own:
+    if change.on in ("some", "all") and ranks and ranks < own:
         return 2 if is_named else 1
     return (2 if is_named else 1) if ranks > own else 0
 
@@ -181,13 +183,14 @@ def unchanged(before, after, change):
     if after.code not in (0, 1) or not after.account:
         is_right = change.expect == "weaker" or change.kind == "double"
         return Judgement("right" if is_right else "wrong", after.words[:200], why="refused")
-    gains = {(f["kind"], renumbered(f["ranks"], change)): int(f["recoverable_ns"] or 0) for f in before.findings}
     step = max(1, sum(before.account.values()) // max(1, len(before.ranks())))
     worst = Judgement("right")
     for f in after.findings:
-        now, was = int(f["recoverable_ns"] or 0), gains.get((f["kind"], renumbered(f["ranks"], None)), 0)
-        if f["kind"] == "not_explained" or f["certainty"] == "withheld":
+        if f["kind"] in SAYS_LESS or f["certainty"] == "withheld":
             continue
+        # A rank that is left out is missing in what is told of the others, too.
+        same = [g for g in before.findings if g["kind"] == f["kind"] and may_be(g, f, change)]
+        now, was = int(f["recoverable_ns"] or 0), max((int(g["recoverable_ns"] or 0) for g in same), default=0)
         if change.expect == "same":
             is_other = abs(now - was) > 0.02 * step
         else:
@@ -202,9 +205,10 @@ def unchanged(before, after, change):
     return worst
 
 
-def renumbered(ranks, change):
-    new = change.renumbered if change else {}
-    return ",".join(str(new.get(r, r)) for r in sorted((int(r) for r in ranks.split(",") if r), key=lambda r: new.get(r, r)))
+def may_be(before, after, change):
+    was = {change.renumbered.get(r, r) for r in ranks_of(before)}
+    now = ranks_of(after)
+    return was == now or change.expect == "weaker" and now and now <= was and was - now <= set(change.ranks)
 
 
 def not_blamed(after, change):

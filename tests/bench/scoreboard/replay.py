@@ -123,7 +123,8 @@ class Rank:
             limited = slack < AT_ONCE
         before = self.stream.get(e.lane)
         if before:
-            at = max(at, before[1])
+            # Kernels of a stream may overlap in a recording, by rounding or by programmatic launches.
+            at = max(at, before[1] + min(0, e.start - before[0]))
             limited = limited or e.start - before[0] < AT_ONCE
         if self.front is not None and (is_strict or not limited):
             # Only what ended just before it is waited for, unless all is.
@@ -133,7 +134,7 @@ class Rank:
 
     def end(self, e, new_end):
         self.new[id(e)][1] = new_end
-        self.stream[e.lane] = (e.end, max(new_end, self.stream.get(e.lane, (0, 0))[1]))
+        self.stream[e.lane] = (e.end, max(new_end, self.stream.get(e.lane, (0, new_end))[1]))
         self.front = new_end if self.front is None else max(self.front, new_end)
         self.ended = (e.end, new_end)
 
