@@ -18,7 +18,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from scoreboard import kineto, nsys, pftrace  # noqa: E402
-from scoreboard.recording import WAITS  # noqa: E402
+from scoreboard.recording import DEVICE, HOST, WAITS  # noqa: E402
 
 FORMATS = [kineto, nsys, pftrace]
 LATER, INSERTED, ADDED = 1_234_567, 5_000_000, "added_kernel"
@@ -79,9 +79,9 @@ def moved(recordings, later):
 
 
 def insertion(recording):
-    """Moves what begins at a moment of work or later, and so lengthens what is open then."""
-    work = recording.of_kind("kernel")
-    at = work[len(work) // 2].start if work else recording.events[len(recording.events) // 2].start
+    """Moves what begins in the second half of the time, and so lengthens what is open in the middle."""
+    known = recording.of_kind(*DEVICE, *HOST) or recording.events
+    at = (known[0].start + max(e.end for e in known)) // 2
     return lambda time: time + INSERTED * (time >= at)
 
 

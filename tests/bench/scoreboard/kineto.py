@@ -118,4 +118,6 @@ def read(path):
         document = json.load(file)
     if isinstance(document, list):
         document = {"traceEvents": document}
+    if not isinstance(document.get("traceEvents"), list):
+        raise ValueError(f"{path.name}: no list of events")
     return Kineto(path.name.removesuffix(".gz"), document, document.pop("traceEvents"))
