@@ -39,7 +39,9 @@ class Set:
 
     def __init__(self, recordings, rng):
         self.recordings, self.rng = [r.copy() for r in recordings], rng
-        self.numbers = [i if r.rank is None else r.rank for i, r in enumerate(recordings)]
+        # Exports of Nsight Systems name no rank: they are numbered in their order.
+        is_named = all(r.rank is not None and r.format != "nsys" for r in recordings)
+        self.numbers = [r.rank if is_named else i for i, r in enumerate(recordings)]
         self.count = len(recordings)
 
     def windows(self, i):
@@ -142,7 +144,7 @@ def pause(job, change, where):
             name = job.rng.choice(common)
         here = [(k, job.rng.choice(found[name][k])) for k in steps if found[name].get(k)]
         need(here, "no place for a pause in these steps")
-        change.words = here[0][1][1]
+        change.words = here[0][1][1] + (["data loader"] if "dataloader" in str(here[0][1][1]).lower() else [])
         pauses[i] = [(t, size) for _, (t, _) in here]
     job.replay(change, size * len(steps), pauses=pauses)
 
@@ -351,7 +353,6 @@ def copy_exposed(job, change):
         need(after, "no kernels in these steps")
         pauses[i], longer[i], done = launched(job, i, after, lambda _: size, "copy")
         finish.append((i, done))
-        change.words = [template.name]
     replay = job.replay(change, size * len(steps), pauses=pauses, longer=longer)
     for i, done in finish:
         done(replay.made[0][i].host)

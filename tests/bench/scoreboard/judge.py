@@ -125,13 +125,17 @@ def of_effect(before, after, change):
 
     def grown(f):
         gain = int(f["recoverable_ns"] or 0) - gains.get(f["finding_id"], 0)
+        if f["basis"] == "bound":
+            # What it saves at most grows with what else there is.
+            gain = 0
         time = (int(f["owned_ns"] or 0) - owned.get(f["finding_id"], 0)) // count
         return max(gain, time), gain
 
-    told = [f for f in after.findings if f["kind"] != "not_explained" and f["certainty"] != "withheld"]
+    told = [f for f in after.findings if f["kind"] not in SAYS_LESS and f["certainty"] != "withheld"]
     told.sort(key=lambda f: grown(f)[0], reverse=True)
-    unknown = [f for f in after.findings if f["kind"] == "not_explained" or f["certainty"] == "withheld"]
+    unknown = [f for f in after.findings if f["kind"] in SAYS_LESS or f["certainty"] == "withheld"]
     is_unknown = any(grown(f)[0] >= need / 2 for f in unknown) or more_doubts(before, after)
+    is_unknown = is_unknown or "not enough for a diagnosis" in after.words
     if not told or grown(told[0])[0] < need:
         if change.expect in ("work", "copy") and count_of_work(before, after, change):
             return Judgement("right", "(in the account of time)", change.effect, "account")

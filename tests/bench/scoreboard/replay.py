@@ -15,7 +15,7 @@ import bisect
 from .meetings import need
 from .recording import DEVICE, WAITS
 
-# A wait of the host is a call that lasts so long and ends so soon after an activity, ns.
+# A call that does not say so waits if it lasts so long and ends so soon after an activity, ns.
 LONG_CALL, SOON = 20_000, 50_000
 # A kernel that starts so soon after another thing has ended waited for it, ns.
 AT_ONCE = 5_000
@@ -88,8 +88,8 @@ class Rank:
                 continue
             i = bisect.bisect_right(ends, e.end + 1_000) - 1
             last = ends[i] if i >= 0 else None
-            is_wait = WAITS.search(e.name) or e.end - e.start >= LONG_CALL
-            if is_wait and last is not None and last > e.start and e.end - last <= SOON:
+            is_soon = last is not None and e.end - last <= SOON and e.end - e.start >= LONG_CALL
+            if last is not None and last > e.start and (WAITS.search(e.name) or is_soon):
                 self.waits.append(e)
         # Waits inside of waits are one.
         kept, until = [], None
@@ -101,8 +101,8 @@ class Rank:
         self.pauses = pauses
         self.host, self.new_waits = HostMap(), []
         self.new = {}
-        # Newest ends on the device: of all, of each stream, and the last that ended with its new end.
-        self.front, self.stream, self.ended, self.last_end = None, {}, None, {}
+        # Newest ends on the device: of all, of each stream, the last that ended with its new end, and the last old end.
+        self.front, self.stream, self.ended, self.last_end = None, {}, None, None
 
     def points(self):
         """(aligned time, order, rank's event) of all that the replay looks at."""
@@ -137,16 +137,18 @@ class Rank:
         self.stream[e.lane] = (e.end, max(new_end, self.stream.get(e.lane, (0, new_end))[1]))
         self.front = new_end if self.front is None else max(self.front, new_end)
         self.ended = (e.end, new_end)
+        self.last_end = e.end if self.last_end is None else max(self.last_end, e.end)
 
     def wait(self, e):
         """The host goes on when the device is done, and not before it has called."""
         called = self.host.shift(e.start) - max(0, e.end - e.start - 2_000)
-        done = self.ended[1] - self.ended[0] if self.ended else 0
+        done = self.front - self.last_end if self.ended else 0
         shift = max(called, done, 0)
         now = self.host.shift(e.end)
         if shift != now:
             self.new_waits.append((e.start, e.end, self.host.start(e.start), e.end + shift))
-            self.host.put(e.end, shift)
+            # The end of the call itself is later, too.
+            self.host.put(e.end - 1, shift)
 
     def pause(self, t, d):
         self.host.put(t, self.host.shift(t) + d)
