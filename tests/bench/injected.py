@@ -63,7 +63,7 @@ def format_of(path):
 def sets(path):
     """The sets below a path: a file, a folder whose files are ranks of one job, or all that its folders hold."""
     if path.is_file():
-        return [path]
+        return [path] if format_of(path) else []
     files = [p for p in sorted(path.iterdir()) if p.is_file() and format_of(p)]
     masks = {re.sub(r"\d+", "#", p.name) for p in files}
     if len(files) > 1 and len(masks) == 1:

@@ -10,6 +10,7 @@ use crate::diagnosis::host_waits::{
 use crate::diagnosis::pauses::{self, Pause};
 use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
 use hashbrown::{HashMap, HashSet};
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -20,6 +21,9 @@ use std::sync::Arc;
 /// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time
 /// between two operators, ns.
 pub(crate) const CODE_MIN: Ns = 200_000;
+
+/// Part of a step that is long for one stretch of a host.
+const LONG_PART: Ns = 20;
 
 /// What depends on the time in one thread.
 #[derive(Default)]
@@ -94,6 +98,8 @@ pub(crate) struct HostSide<'a> {
     lanes: BTreeMap<u32, HostLane>,
     /// Calls that wait for the device, in order of start.
     pub(crate) waits: Vec<u32>,
+    /// From this length on what a host does is a cause of its own, ns.
+    pub(crate) long: Ns,
     /// Of a thread without events.
     no_lane: HostLane,
     owners: HostOwners,
@@ -134,7 +140,7 @@ impl HostMoment<'_> {
 
     /// The operator that it is a long part of, if that is not one without launches; empty for other code.
     pub(crate) fn long_operator(&self) -> StrId {
-        let is_one = self.quiet.is_none() && self.used.activity == HostActivity::Operator;
+        let is_one = self.quiet.is_none() && is_operator(self.used);
         if is_one { self.name } else { StrId::EMPTY }
     }
 
@@ -194,6 +200,7 @@ impl<'a> HostSide<'a> {
             marks,
             lanes: BTreeMap::new(),
             waits: Vec::new(),
+            long: long_min(trace),
             no_lane: HostLane::default(),
             owners: CauseKind::owners_of_host(),
             names,
@@ -252,7 +259,7 @@ impl<'a> HostSide<'a> {
             self.trace.host_rows().iter().find(|(of, _)| *of == lane).filter(|_| !self.trace.is_cpu_only());
         let work = (launches, self.blocked(Some(lane)));
         rows.map_or_else(OwnRanges::default, |(_, rows)| {
-            OwnRanges::new(self.trace, (&self.names, names), rows, work)
+            OwnRanges::new(self.trace, (&self.names, names), rows, work, self.long)
         })
     }
 
@@ -275,7 +282,7 @@ impl<'a> HostSide<'a> {
     fn code_of(&self, lane: u32, ranges: &OwnRanges) -> Union {
         let mut spans: Vec<Span> = ranges.quiet().collect();
         self.names.each_use(self.trace, Some(lane), self.trace.capture, |u| {
-            let is_long = u.activity == HostActivity::Operator && u.span.len() >= QUIET_MIN;
+            let is_long = is_operator(&u) && u.span.len() >= self.long;
             if is_long || is_code(&u) {
                 spans.push(u.span);
             }
@@ -303,7 +310,7 @@ impl<'a> HostSide<'a> {
     fn divide(&self, walk: &mut LaneWalk, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
         let lane = walk.lane;
         let own = (lane.ranges.quiet_at(u), lane.ranges.compiler_at(u));
-        let may_be_code = is_code(u) || u.activity == HostActivity::Operator || own.0.is_some();
+        let may_be_code = is_code(u) || is_operator(u) || own.0.is_some();
         let code = if may_be_code { walk.code_at(u.span) } else { 0 };
         let mut at = u.span.start;
         let mut until = |end: Ns, after: Option<&AfterWait>| {
@@ -350,7 +357,8 @@ impl<'a> HostSide<'a> {
 
     /// The same for so long that it is a cause of its own even after a call that waited for the device.
     pub(crate) fn is_long_code(&self, m: &HostMoment) -> bool {
-        m.code >= QUIET_MIN
+        let is_own = |row| row != u32::MAX && !self.names.is_step(self.trace, row);
+        m.code >= QUIET_MIN || m.code >= self.long && is_own(m.row)
     }
 
     /// The compiler that the moment is inside.
@@ -392,6 +400,17 @@ impl<'a> HostSide<'a> {
 fn extent(trace: &RankTrace, rows: &[u32]) -> Option<Span> {
     let spans = || rows.iter().map(|r| trace.span(*r));
     Some(Span::new(spans().map(|s| s.start).min()?, spans().map(|s| s.end).max()?))
+}
+
+/// `QUIET_MIN`, or in short steps the part of a step from which time is looked at, which is no ordinary time
+/// between two operators.
+fn long_min(trace: &RankTrace) -> Ns {
+    let mut lengths: Vec<Ns> = trace.steps.steps.iter().map(|s| s.window.len()).collect();
+    median(&mut lengths).map_or(QUIET_MIN, |step| QUIET_MIN.min(step / LONG_PART).max(CODE_MIN))
+}
+
+fn is_operator(u: &HostUse) -> bool {
+    matches!(u.activity, HostActivity::Operator | HostActivity::CommunicationOperator)
 }
 
 /// Whether the thread runs code that is neither an operator nor a call.

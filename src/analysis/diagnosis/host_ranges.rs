@@ -38,12 +38,13 @@ pub(super) fn compiler_names(trace: &RankTrace) -> Option<CompilerNames> {
 
 impl OwnRanges {
     /// Those of the thread with these events, outer ones first. `launches`: its calls that launch work, in
-    /// order; `blocked`: when it waits for the device.
+    /// order; `blocked`: when it waits for the device; `long`: the least length of an event without launches.
     pub(super) fn new(
         trace: &RankTrace,
         (names, compilers): (&HostNames, Option<&CompilerNames>),
         rows: &[u32],
         (launches, blocked): (&[Span], &Union),
+        long: Ns,
     ) -> Self {
         let name = |row: u32| trace.columns.name(row as usize);
         let is_quiet = |row: &u32| {
@@ -57,7 +58,7 @@ impl OwnRanges {
                 _ => false,
             };
             let next = || launches.get(launches.partition_point(|l| l.start < span.start));
-            span.len() >= QUIET_MIN
+            span.len() >= long
                 && is_kind()
                 && next().is_none_or(|l| l.start >= span.end)
                 && blocked.len_in(span) == 0

@@ -87,7 +87,7 @@ pub(crate) fn push(
     idle = role_gaps::by_role(trace, idle);
     let end = end_of_set_up(trace, work);
     idle = by_set_up(end, idle);
-    let around = name_code(trace, &mut idle);
+    let around = name_code(trace, &mut idle, host.long);
     let (copies, pageable) = copy_pieces(trace, work, ways, &host.waits);
     let copies = by_set_up(end, copies);
     copy_times::push(carried, trace, (work, link), ways, (&pageable, windows));

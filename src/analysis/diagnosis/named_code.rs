@@ -1,6 +1,7 @@
 //! Names code outside operators by the function, range or operator that holds most of it.
 
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::host_ranges::QUIET_MIN;
 use crate::diagnosis::piece::LostPiece;
 use crate::facts::host_activity::HostNames;
 use hashbrown::HashMap;
@@ -33,13 +34,14 @@ const AROUND_PCT: Ns = 90;
 /// Names code outside operators by the innermost frame, annotation or operator that holds at least half of it
 /// in all its calls, and that is itself such code for at least half of its time. Returns the innermost one
 /// around it that holds nearly all, if it is another. The detail of code with a name is who calls it.
-pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
+/// Long pieces that are left, from `long` ns on, are named by their own event.
+pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece], long: Ns) -> StrId {
     let is_code = |p: &LostPiece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
     let inclusive = code_by_event(trace, pieces.iter().filter(|p| is_code(p) && p.row != u32::MAX));
     let steps = HostNames::of(trace);
     let is_named = |r: u32| match trace.classes[r as usize] {
-        Class::Python => trace.name(r).contains(".py("),
+        Class::Python => trace.name(r).contains(".py(") || trace.name(r).starts_with("nn.Module: "),
         Class::HostOp => true,
         Class::Annotation => !steps.is_step(trace, r),
         _ => false,
@@ -74,10 +76,17 @@ pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let around = innermost(NEAR_PCT).filter(|name| Some(*name) != named).unwrap_or(StrId::EMPTY);
     let caller = named.and_then(|of| caller_of_many(trace, of, &inclusive)).unwrap_or(StrId::EMPTY);
     let is_below = named.map(|of| below(trace, of, pieces.iter().filter(|p| is_code(p)).map(|p| p.row)));
+    // A shorter piece of an event that does much else stands for nothing.
+    let is_long = |p: &LostPiece| {
+        let is_most = || p.span.len() >= long && p.span.len() * 2 >= trace.span(p.row).len();
+        p.row != u32::MAX && is_named(p.row) && (p.span.len() >= QUIET_MIN || is_most())
+    };
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_of = |_: &StrId| is_below.as_ref().is_some_and(|rows| rows.get(&p.row) == Some(&true));
         if let Some(name) = named.filter(is_of) {
             (p.key, p.detail) = (name, caller);
+        } else if p.key == StrId::EMPTY && is_long(p) {
+            p.key = name(p.row);
         } else if p.key == StrId::EMPTY {
             p.detail = innermost_of(trace, p);
         }

@@ -5,6 +5,7 @@ use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, Lost, TimePart}
 use crate::diagnosis::bubbles;
 use crate::diagnosis::collected::{CauseKey, CausedWaits, CollectedCause, collect, key_of};
 use crate::diagnosis::first_steps;
+use crate::diagnosis::host_ranges::QUIET_MIN;
 use crate::diagnosis::late_ranks::LateRanks;
 use crate::diagnosis::rule::OPEN_PCT;
 use crate::diagnosis::transfer::{self, LostByCell};
@@ -89,12 +90,18 @@ fn merge_spread_code(account: &JobAccount, all: &mut BTreeMap<CauseKey, Collecte
     let most = all.get(&launching).map_or(0, sum);
     let is_small =
         |of| (1..=most).contains(&of) && percent(of, account.all()).is_some_and(|pct| pct < OPEN_PCT);
-    let is_spread = |(kind, key): &CauseKey, of: Ns| {
+    // A host that stands still for long launches nothing meanwhile, whatever it does.
+    let is_long = |of: &CollectedCause| {
+        let long = of.names.values().filter(|(ns, count)| *ns >= QUIET_MIN * (*count).cast_signed());
+        long.map(|(ns, _)| *ns).sum::<Ns>() * 2 > sum(of)
+    };
+    let is_spread = |(kind, key): &CauseKey, of: &CollectedCause| {
         *kind == CauseKind::HostPython
-            && (key.is_empty() && (1..=most).contains(&of) || frame_parts(key).is_none() && is_small(of))
+            && (key.is_empty() && (1..=most).contains(&sum(of)) && !is_long(of)
+                || frame_parts(key).is_none() && is_small(sum(of)))
     };
     let spread: Vec<CauseKey> =
-        all.iter().filter(|(key, of)| is_spread(key, sum(of))).map(|(key, _)| key.clone()).collect();
+        all.iter().filter(|(key, of)| is_spread(key, of)).map(|(key, _)| key.clone()).collect();
     for code in spread {
         let (Some(code), Some(to)) = (all.remove(&code), all.get_mut(&launching)) else { continue };
         code.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);

@@ -183,12 +183,6 @@ def run(ranks, meetings, slower, is_strict):
     return ranks
 
 
-def steps_or_all(recording):
-    """Where the time of a rank begins and ends: at its steps, else at its events."""
-    steps = recording.steps()
-    return (steps[0].start, steps[-1].end) if len(steps) > 1 else (None, recording.events[-1].end)
-
-
 class Replay:
     """The replay of a change. `pauses`: by rank (time, length); `longer`: by rank {id(event): ns}; `slower`: by id of a
     meeting ns; they are times of the recordings as they are now."""
@@ -206,18 +200,9 @@ class Replay:
 
     @staticmethod
     def effect_of(ranks):
-        """How much longer the job takes: by its steps, or by its last activity."""
-        found = []
-        for rank in ranks:
-            start, end = steps_or_all(rank.recording)
-            if start is None:
-                ends = [new[1] for new in rank.new.values()]
-                old = max((e.end for e in rank.device), default=None)
-                device = max(ends) - old if ends else 0
-                found.append(max(device, rank.host.shift(end)))
-            else:
-                found.append(rank.host.shift(end) - rank.host.shift(start))
-        return max(found)
+        """How much later the last activity of a device ends, of any rank. A host may end much earlier."""
+        ends = [(max(new[1] for new in r.new.values()), max(e.end for e in r.device)) for r in ranks if r.device]
+        return max((new - old for new, old in ends), default=0)
 
     def effect(self, wanted):
         """What the change costs of the job, ns; raises if that is not known."""
