@@ -3,27 +3,21 @@
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::host_ranges::{CompilerNames, OwnRanges, QUIET_MIN, compiler_names};
+use crate::diagnosis::host_ranges::{
+    CODE_MIN, CompilerNames, OwnRanges, QUIET_MIN, compiler_names, is_code, is_operator, long_min,
+};
 use crate::diagnosis::host_waits::{
     AfterWait, after_waits, behind_collectives, caller, first_uses, waiting_calls,
 };
 use crate::diagnosis::pauses::{self, Pause};
 use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
 use hashbrown::{HashMap, HashSet};
-use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time
-/// between two operators, ns.
-pub(crate) const CODE_MIN: Ns = 200_000;
-
-/// Part of a step that is long for one stretch of a host.
-const LONG_PART: Ns = 20;
 
 /// What depends on the time in one thread.
 #[derive(Default)]
@@ -400,20 +394,4 @@ impl<'a> HostSide<'a> {
 fn extent(trace: &RankTrace, rows: &[u32]) -> Option<Span> {
     let spans = || rows.iter().map(|r| trace.span(*r));
     Some(Span::new(spans().map(|s| s.start).min()?, spans().map(|s| s.end).max()?))
-}
-
-/// `QUIET_MIN`, or in short steps the part of a step from which time is looked at, which is no ordinary time
-/// between two operators.
-fn long_min(trace: &RankTrace) -> Ns {
-    let mut lengths: Vec<Ns> = trace.steps.steps.iter().map(|s| s.window.len()).collect();
-    median(&mut lengths).map_or(QUIET_MIN, |step| QUIET_MIN.min(step / LONG_PART).max(CODE_MIN))
-}
-
-fn is_operator(u: &HostUse) -> bool {
-    matches!(u.activity, HostActivity::Operator | HostActivity::CommunicationOperator)
-}
-
-/// Whether the thread runs code that is neither an operator nor a call.
-fn is_code(u: &HostUse) -> bool {
-    matches!(u.activity, HostActivity::Python | HostActivity::Annotation | HostActivity::Untracked)
 }

@@ -8,6 +8,7 @@
 
 use crate::diagnosis::compilers::compiler;
 use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
@@ -18,6 +19,13 @@ use hta_trace::thread::InnermostTimeline;
 /// An event that launches nothing owns what happens inside it from this length on, ns.
 pub(super) const QUIET_MIN: Ns = 1_000_000;
 
+/// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time
+/// between two operators, ns.
+pub(crate) const CODE_MIN: Ns = 200_000;
+
+/// Part of a step that is long for one stretch of a host.
+const LONG_PART: Ns = 20;
+
 /// Such events of one thread.
 #[derive(Default)]
 pub(super) struct OwnRanges {
@@ -25,6 +33,23 @@ pub(super) struct OwnRanges {
     quiet: InnermostTimeline,
     /// Of compilers, the outermost; disjoint and in order.
     compilers: Vec<(Span, u32)>,
+}
+
+/// `QUIET_MIN`, or in short steps the part of a step from which time is looked at, which is no ordinary time
+/// between two operators.
+pub(super) fn long_min(trace: &RankTrace) -> Ns {
+    let mut lengths: Vec<Ns> = trace.steps.steps.iter().map(|s| s.window.len()).collect();
+    median(&mut lengths).map_or(QUIET_MIN, |step| QUIET_MIN.min(step / LONG_PART).max(CODE_MIN))
+}
+
+/// Whether the thread runs an operator.
+pub(super) fn is_operator(u: &HostUse) -> bool {
+    matches!(u.activity, HostActivity::Operator | HostActivity::CommunicationOperator)
+}
+
+/// Whether the thread runs code that is neither an operator nor a call.
+pub(super) fn is_code(u: &HostUse) -> bool {
+    matches!(u.activity, HostActivity::Python | HostActivity::Annotation | HostActivity::Untracked)
 }
 
 /// By name: whether events compile, and whether the name alone shows it.

@@ -2,9 +2,11 @@
 //! are not asked: a pipeline may use one for each pair of stages, and the first of a pair is another stage in
 //! each.
 
-use crate::job::Job;
 use crate::job::connected::connected;
-use hta_trace::collective::CollectiveKind;
+use crate::job::matching::Member;
+use crate::job::mesh::{GroupName, group_name};
+use crate::job::{Job, RankSummary};
+use hta_trace::collective::{CollectiveCall, CollectiveKind, Message};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -54,13 +56,29 @@ impl PipelinePlaces {
     }
 }
 
-/// Sender and receiver of all messages, where they are recorded or matched.
+/// The messages of a part that may be those between stages: not in a group that is told to be another
+/// dimension of the mesh, as the ring of context parallel attention is.
+pub(crate) fn messages_of_stages(p: &RankSummary) -> impl Iterator<Item = (&Message, &CollectiveCall)> {
+    p.calls.messages().filter(|(_, call)| is_of_stages(p, call))
+}
+
+fn is_of_stages(p: &RankSummary, call: &CollectiveCall) -> bool {
+    let group = p.calls.groups.get(call.shape.group as usize);
+    let says = group.and_then(|g| g.desc.as_deref()).map(group_name);
+    !matches!(says, Some(GroupName::Dimension(name)) if !["pp", "infer_pp"].contains(&name))
+}
+
+/// Sender and receiver of the messages between stages, where they are recorded or matched.
 fn messages(job: &Job) -> BTreeSet<(u32, u32)> {
     let mut pairs: BTreeSet<(u32, u32)> = BTreeSet::new();
     for p in &job.parts {
-        pairs.extend(p.calls.messages().map(|(m, _)| (m.src, m.dst)));
+        pairs.extend(messages_of_stages(p).map(|(m, _)| (m.src, m.dst)));
     }
+    let of_stages = |m: &Member| is_of_stages(&job.parts[m.part as usize], job.call(*m));
     for i in job.instances().iter().filter(|i| i.len() == 2 && i.kind.is_point_to_point()) {
+        if !job.members(i).iter().all(of_stages) {
+            continue;
+        }
         let rank = |is_sender: bool| {
             let kind = if is_sender { CollectiveKind::Send } else { CollectiveKind::Recv };
             let found = job.members(i).iter().find(|m| job.call(**m).shape.kind == kind)?;

@@ -6,11 +6,13 @@
 //! ```
 //!
 //! A send belongs to the last chunk submitted before it, a receive to the next one behind it. The groups that
-//! the calls name are not asked: a pipeline may use one group for each pair of stages, or that of the world.
-//! Ranks whose messages go on in the same direction backward (a ring of attention) are none.
+//! the calls name are asked only whether they are of another dimension: a pipeline may use one group for each
+//! pair of stages, or that of the world. Ranks whose messages go on in the same direction backward (a ring of
+//! attention) are none.
 
 use crate::facts::chunks::{ChunkKind, PipelineChunk};
 use crate::job::connected::connected;
+use crate::job::pipeline_places::messages_of_stages;
 use crate::job::{Job, RankSummary};
 use hta_base::units::Ns;
 use hta_trace::collective::Message;
@@ -49,7 +51,7 @@ pub(crate) struct ChunkMessage {
 
 /// The messages that the chunks of a part give, by chunk.
 pub(crate) fn sent_by_chunks(p: &RankSummary) -> Vec<ChunkMessage> {
-    let sent = p.calls.messages().filter(|(m, _)| m.src == p.rank).filter_map(|(m, call)| {
+    let sent = messages_of_stages(p).filter(|(m, _)| m.src == p.rank).filter_map(|(m, call)| {
         let chunk = started_before(&p.chunks, call.submit).checked_sub(1)?;
         Some(ChunkMessage { chunk, to: m.dst, call: m.call })
     });
@@ -100,7 +102,7 @@ impl HandedOn {
             }
             // What a rank that is not recorded has sent, only its receiver knows.
             let received = |m: &Message| m.dst == p.rank && !recorded.contains(&m.src);
-            for (m, call) in p.calls.messages().filter(|(m, _)| received(m)) {
+            for (m, call) in messages_of_stages(p).filter(|(m, _)| received(m)) {
                 out.add((m.src, p.rank), p.chunks.get(started_before(&p.chunks, call.submit)));
             }
         }

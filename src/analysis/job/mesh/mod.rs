@@ -31,7 +31,7 @@ use crate::job::counted_groups::ALL_RANKS;
 use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families, listed};
 use crate::job::groups::Group;
 use crate::job::matching::Matched;
-use crate::job::mesh::names::{GroupName, group_name};
+pub(crate) use crate::job::mesh::names::{GroupName, group_name};
 use crate::job::mesh::naming::{named_atoms, told_atoms};
 use crate::job::mesh::usage::{LocalFamilies, Neighbours, Usage, local_families, usages};
 use crate::job::part::RankSummary;
