@@ -22,7 +22,12 @@
 
 import collections
 import concurrent.futures
+import csv
+import io
 import json
+import os
+import pathlib
+import subprocess
 
 # right        the place and the ranks of what was changed come first; of a control: nothing else is told
 # set          a set of ranks that contains them, or the place without its ranks
@@ -73,3 +78,48 @@ def show(lines, by="kind"):
     print(f"{by:20}" + "".join(f"{c:>12}" for c in OUTCOMES))
     for of, counts in counted(lines, by).items():
         print(f"{of:20}" + "".join(f"{counts[c]:12}" for c in OUTCOMES))
+
+
+def failures(lines):
+    """What is not right, with what was told and what repeats it."""
+    for line in sorted((of for of in lines if of["outcome"] not in ("right", "dropped")), key=lambda of: of["kind"]):
+        size = "" if line["size_pct"] is None else f", {line['size_pct']} %"
+        print(f"  {line['outcome']} {line['kind']} {line['seed']}: {line['set']}, ranks {line['ranks']}{size}")
+        print(f"      {line['certainty']}: {line['told']} {line['why']}\n      {line['command']}")
+
+
+def add_options(parser, seed):
+    parser.add_argument("--jobs", type=int, help="of each kind")
+    parser.add_argument("--seed", type=int, default=seed, help="of the first job of each kind")
+    parser.add_argument("--lines", type=pathlib.Path, help="a file for a line of each job; its jobs are not repeated")
+    parser.add_argument("--jobs-in-parallel", type=int, default=min(2, os.cpu_count() or 1))
+
+
+def answer(hta, folder, out, *options):
+    """What is told of a folder of recordings: the verdict, all findings, and the standard output."""
+    run = [hta, "analyze", folder, "-o", out, "--force", "--no-events", *options]
+    done = subprocess.run(run, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{folder}: {done.stderr}")
+    verdict = json.loads((out / "summary.json").read_text())["verdict"]
+    return verdict, table(hta, out, "findings"), done.stdout
+
+
+def table(hta, out, name):
+    """The rows of a table of a run; none if it has no such table."""
+    run = [hta, "query", f"SELECT * FROM {name}", out, "--format", "csv"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    return list(csv.DictReader(io.StringIO(done.stdout))) if done.returncode == 0 else []
+
+
+def ranks_of(finding):
+    return {int(rank) for rank in finding["ranks"].split(",") if rank}
+
+
+UNKNOWN = ["cannot tell", "no rule knows", "a rule knows", "none is surely late", "may be late by chance"]
+
+
+def is_unknown(verdict):
+    """Whether it is said that time has no known cause, or that the recording cannot tell."""
+    said = " ".join([*verdict["lines"], *verdict["notes"]]).lower()
+    return any(words in said for words in UNKNOWN)
