@@ -16,6 +16,7 @@ compute hides, and the bubble of a schedule. Needs nothing but Python.
 import argparse
 import pathlib
 import random
+import re
 import statistics
 import tempfile
 
@@ -113,10 +114,12 @@ def most(job):
 # Kinds of causes that the layout alone has; the others blame somebody or something.
 OF_LAYOUT = {"transfer_bare", "not_explained"}
 OF_LAYOUT_SERVING = OF_LAYOUT | {"iteration_gap", "kernel_attention"}
+# What a bubble says beside its schedule, of a stage or of a rank of it.
+STAGE = re.compile(r"stage (\d+) (?:of every replica too heavy|too heavy|slow on rank (\d+))")
 SLOW = {"link_slow", "transfer_bandwidth"}
 LATE = {"straggler", "imbalance"}
 EXPECTED = {
-    "rank": LATE, "steps": LATE | {"step_outlier"}, "pauses": {"host_pause", "straggler"}, "tpgroup": LATE,
+    "rank": LATE | {"pipeline_bubble"}, "steps": LATE | {"step_outlier"}, "pauses": {"host_pause", "straggler"}, "tpgroup": LATE,
     "stage": LATE | {"pipeline_bubble"}, "nic": SLOW, "link": SLOW, "expert": {"expert_imbalance"} | LATE,
     "gap": {"iteration_gap"},
 }  # fmt: skip
@@ -126,7 +129,7 @@ def blames(job, cause):
     """Whether a cause is more than what the layout alone has."""
     text = cause["sentence"] + cause["detail"]
     if cause["kind"] == "pipeline_bubble":
-        return "too heavy" in text or "slow stage" in text
+        return bool(STAGE.search(text))
     return cause["kind"] not in (OF_LAYOUT_SERVING if job.serving and job.kind != "gap" else OF_LAYOUT)
 
 
@@ -149,8 +152,10 @@ def judge(job, verdict):
         return ("right" if "another rank" in text and len(of_pauses) == 1 else wrong), first
     if job.kind == "expert" and len(own) == 1 and first["kind"] == "expert_imbalance":
         return ("right" if f"rank {job.ranks[0]} gets" in text else wrong), first
-    if job.kind == "stage" and first["kind"] == "pipeline_bubble":
-        return ("right" if f"stage {job.place(job.ranks[0])['pp']} " in text else wrong), first
+    if first["kind"] == "pipeline_bubble":
+        stage, rank = STAGE.search(text).groups()
+        is_right = int(rank) in own if rank else int(stage) == job.place(job.ranks[0])["pp"]
+        return ("right" if is_right and bool(rank) == (len(own) == 1) else "set" if is_right else wrong), first
     if ranks == own:
         return "right", first
     return ("set" if own < ranks and len(ranks) < job.world else wrong), first
@@ -185,8 +190,7 @@ def measure(hta, name, seed, keep):
     elif line["outcome"] != "right":
         line["told"] = " ".join(verdict["lines"])
     if line["outcome"] not in ("right", "dropped"):
-        others = [f"{c['kind']} {c['ranks'] if len(c['ranks']) < job.world else ''} {c['saved_pct']:.1f} %"
-                  for c in verdict["causes"]]
+        others = [f"{c['sentence']} {c['saved_pct']:.1f} %" for c in verdict["causes"]]
         slow = f", in steps {list(job.slow_steps)}" if job.slow_steps else ""
         line["why"] = f"[planted x {1 + job.amount:.2f}{slow}, {job.steps} steps; causes: {'; '.join(others)}]"
     return line

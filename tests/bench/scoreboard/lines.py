@@ -80,9 +80,10 @@ def show(lines, by="kind"):
         print(f"{of:20}" + "".join(f"{counts[c]:12}" for c in OUTCOMES))
 
 
-def failures(lines):
-    """What is not right, with what was told and what repeats it."""
-    for line in sorted((of for of in lines if of["outcome"] not in ("right", "dropped")), key=lambda of: of["kind"]):
+def failures(lines, shows_all=False):
+    """What is not right, or all, with what was told and what repeats it."""
+    shown = [line for line in lines if shows_all or line["outcome"] not in ("right", "dropped")]
+    for line in sorted(shown, key=lambda of: (of["kind"], of["seed"])):
         size = "" if line["size_pct"] is None else f", {line['size_pct']} %"
         print(f"  {line['outcome']} {line['kind']} {line['seed']}: {line['set']}, ranks {line['ranks']}{size}")
         print(f"      {line['certainty']}: {line['told']} {line['why']}\n      {line['command']}")

@@ -7,6 +7,7 @@ with and without what is planted.
 
 import collections
 import dataclasses
+import functools
 import math
 import random
 
@@ -14,7 +15,7 @@ from .programs import program
 
 START_US = 1_005_000.0
 LOADER_US, LAUNCH_US = 300.0, 6.0
-TP_US, EP_US = 30.0, 150.0
+TP_US = 30.0
 
 
 @dataclasses.dataclass
@@ -99,7 +100,7 @@ class Job:
 
     def gap(self):
         """How long the host of each rank is busy before it launches the first kernel of a step."""
-        return LOADER_US + (self.amount * self.us if self.kind == "gap" else 0.0)
+        return self.amount * self.us if self.kind == "gap" else LOADER_US
 
     def load(self, rank):
         """Tokens of a rank as a multiple of the mean; what one rank of a group has more, the others have less."""
@@ -110,7 +111,7 @@ class Job:
     def transfer(self, op):
         layer = self.us / 3 / self.layers
         us = {
-            "tp": 12.0 if self.serving else TP_US, "ep": EP_US, "pp": self.pp_us, "dp": 0.6 * layer,
+            "tp": 12.0 if self.serving else TP_US, "ep": 0.135 * layer / self.microbatches, "pp": self.pp_us, "dp": 0.6 * layer,
             "fsdp": 0.4 * layer, "cp": 0.25 * layer / self.cp / self.microbatches,
         }[op.dimension]  # fmt: skip
         nic = self.kind == "nic" and set(self.ranks) & set(op.members)
@@ -137,6 +138,13 @@ def numbered(ops, counts):
             counts[key] += 1
             op = dataclasses.replace(op, seq=counts[key])
         yield op
+
+
+@functools.lru_cache(maxsize=200_000)
+def of_transfer(seed, key, members):
+    """By how much a transfer is longer than usual, and when each member sees its end, us."""
+    chance = random.Random(f"{seed} {key}")
+    return math.exp(0.05 * chance.gauss(0, 1)), [chance.expovariate(1 / 2.7) for _ in range(members)]
 
 
 def simulate(job):
@@ -178,9 +186,9 @@ def simulate(job):
                     rows[rank].append((op, launched(launch, at), start, None, key))
                     if len(arrived) == len(op.members):
                         last = max(arrived.values())
-                        usual = job.transfer(op)
-                        for r in arrived:
-                            met_ends[r, key] = last + usual * of_transfer(key) + jitter(key, r)
+                        usual, (factor, later) = job.transfer(op), of_transfer(job.seed, key, len(op.members))
+                        for r, jitter in zip(op.members, later):
+                            met_ends[r, key] = last + usual * factor + jitter
                     if op.blocks:
                         while (rank, key) not in met_ends:
                             yield
@@ -191,12 +199,6 @@ def simulate(job):
 
     def launched(launch, at):
         return at + job.gap() if job.graph else launch
-
-    def of_transfer(key):
-        return math.exp(0.05 * random.Random(f"{job.seed} {key}").gauss(0, 1))
-
-    def jitter(key, rank):
-        return random.Random(f"{job.seed} {key} {rank}").expovariate(1 / 2.7)
 
     waiting = [run(r) for r in range(job.world)]
     while waiting:
@@ -211,26 +213,24 @@ def length_us(job):
     return max(of[-1][2] for of in steps) - START_US
 
 
-def cost_us(job):
-    """What is planted costs so much of so long a job."""
-    length = length_us(job)
-    return length - length_us(dataclasses.replace(job, kind="none")), length
-
-
 def calibrated(job, pct, most):
-    """The job with so much planted, at most `most`, that it costs about `pct` percent of the job; with its costs."""
-    base = length_us(dataclasses.replace(job, kind="none"))
+    """The job with so much planted, at most `most`, that it costs about `pct` percent of the job; what it costs by the
+    same chances without it, and how long the job takes."""
+    base = length_us(dataclasses.replace(job, amount=0.0))
     wanted, tried, amount = base * pct / (100 - pct), [(0.0, 0.0)], min(most, pct / 50)
-    for _ in range(10):
+    for _ in range(8):
         cost = length_us(dataclasses.replace(job, amount=amount)) - base
-        if abs(cost - wanted) < 0.05 * wanted or (amount == most and cost < wanted):
+        if abs(cost - wanted) < 0.1 * wanted or (amount == most and cost < wanted):
             break
         tried.append((cost, amount))
         low = max((of for of in tried if of[0] < wanted), key=lambda of: of[1])
         high = min((of for of in tried if of[0] >= wanted), default=None)
+        used = amount
         if high:
             share = (wanted - low[0]) / (high[0] - low[0])
             amount = low[1] + min(0.9, max(0.1, share)) * (high[1] - low[1])
         else:
             amount = min(most, 2.5 * amount)
+    else:
+        amount = used
     return dataclasses.replace(job, amount=amount), cost, base + cost
