@@ -54,7 +54,8 @@ MOST = {"nic": 40.0, "link": 40.0, "pauses": 3.0, "gap": 3.0}
 def layout(kind, family, is_usual, chance):
     """A job without a plant. Half of them have the layout and the noise of the recorded cases."""
     of = LAYOUTS[family or kind]
-    of = [one for one in of if kind != "stage" or one[2] > 1]
+    # A stage needs others; a NIC is known by groups without it.
+    of = [one for one in of if (kind != "stage" or one[2] > 1) and (kind != "nic" or len(one) > 3 or one[1] * one[2] > 1)]
     world, tp, pp, ep, cp = (*(of[0] if is_usual else chance.choice(of)), 1, 1, 1)[:5]
     job = Job(chance.randrange(1 << 30), world, tp, pp, ep, cp, family == "fsdp", family == "serve")
     job.layers = 6 if ep > 1 else 4
@@ -64,6 +65,7 @@ def layout(kind, family, is_usual, chance):
         job.sigma, job.sig_step = chance.uniform(0.01, 0.05), chance.uniform(0.005, 0.02)
         job.names, job.whole_pp = chance.choice(list(simulated.DESCRIPTIONS)), chance.random() < 0.5
         job.schedule = chance.choice(["gpipe", "1f1b"])
+    job.autograd = job.schedule == "1f1b" or bool(family)
     if family == "serve":
         job.steps, job.layers, job.us = chance.choice([16, 24]), 16, chance.uniform(3_000, 8_000)
         job.names, job.graph = "nameless", kind != "pauses" and chance.random() < 0.5

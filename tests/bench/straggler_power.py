@@ -4,9 +4,9 @@
 
 Every job has one all-reduce a step, 20 % of the step; the host submits a step ahead and then waits for the device. In
 balanced jobs the local times differ by chance: log-normal (sigma 2, 5, 10 %), pauses (5 % of the times are 30 % longer),
-or jitter that lasts for several steps (autoregressive, 0.7, 5 %). Then rank 0 is longer by 10 or 30 % of the step.
-A finding of all ranks names none of them. Prints in how many jobs rank 0, another rank or none is named. Needs nothing
-but Python.
+which may be told with their ranks and steps, or jitter that lasts for several steps (autoregressive, 0.7, 5 %). Then
+rank 0 is longer by 10 or 30 % of the step. A finding of all ranks names none of them. Prints in how many jobs rank 0,
+another rank or none is named. Needs nothing but Python.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import tempfile
 
 from scoreboard import lines
@@ -31,16 +32,17 @@ KINDS = {
 
 
 def factors(kind, sigma, chance, ranks, steps):
-    """The local time of each rank in each step, as a multiple of the usual one."""
+    """The local time of each rank in each step, as a multiple of the usual one, and who pauses."""
     lasting = [chance.gauss(0, 1) for _ in range(ranks)]
     for _ in range(steps):
-        of_step = []
+        of_step, paused = [], set()
         for r in range(ranks):
             lasting[r] = 0.7 * lasting[r] + math.sqrt(1 - 0.49) * chance.gauss(0, 1)
             noise = lasting[r] if kind == "autoregressive" else chance.gauss(0, 1)
-            pause = 1.3 if kind == "pauses" and chance.random() < 0.05 else 1.0
-            of_step.append(math.exp(sigma * noise) * pause)
-        yield of_step
+            if kind == "pauses" and chance.random() < 0.05:
+                paused.add(r)
+            of_step.append(math.exp(sigma * noise) * (1.3 if r in paused else 1.0))
+        yield of_step, paused
 
 
 def complete(name, category, thread, start, length, **args):
@@ -49,8 +51,8 @@ def complete(name, category, thread, start, length, **args):
 
 
 def write_job(folder, ranks, steps, effect, kind, sigma, chance):
-    """Returns how much longer the job takes than without the effect, and how long it takes, us."""
-    cost, length = 0, 0
+    """Returns how much longer the job takes than without the effect, how long it takes, us, and (rank, step) of pauses."""
+    cost, length, pauses = 0, 0, set()
     events = [[] for _ in range(ranks)]
     members = "[" + ", ".join(str(r) for r in range(ranks)) + "]"
     collective = {
@@ -58,12 +60,13 @@ def write_job(folder, ranks, steps, effect, kind, sigma, chance):
         "In msg nelems": 1_000_000, "Out msg nelems": 1_000_000, "dtype": "Float",
     }
     ends = [BASE_US - STEP_US, BASE_US]
-    for step, of_step in enumerate(factors(kind, sigma, chance, ranks, steps)):
+    for step, (of_step, paused) in enumerate(factors(kind, sigma, chance, ranks, steps)):
         local = [int(LOCAL_US * f + (effect * STEP_US if r == 0 else 0)) for r, f in enumerate(of_step)]
         start, submitted = ends[-1], ends[-2]
         end = start + max(local) + TRANSFER_US
         cost += max(local) - int(LOCAL_US * max(of_step))
         length += end - start
+        pauses |= {(r, step + 1) for r in paused}
         for r in range(ranks):
             launch = 10 * step + 1
             events[r] += [
@@ -83,11 +86,17 @@ def write_job(folder, ranks, steps, effect, kind, sigma, chance):
             "distributedInfo": {"backend": "nccl", "rank": r, "world_size": ranks}, "traceEvents": events[r],
         }
         pathlib.Path(folder, f"rank_{r}.json").write_text(json.dumps(trace))
-    return cost, length
+    return cost, length, pauses
 
 
 def setting(ranks, steps, kind, sigma):
     return f"DP{ranks} {steps} steps {kind} {100 * sigma:g} %"
+
+
+def is_pause(finding, pauses):
+    """Whether a finding tells pauses that are there, of their ranks in their steps."""
+    steps = {int(step) for step in re.findall(r"\d+", finding["step_labels"])}
+    return bool(steps) and all((r, step) in pauses for r in lines.ranks_of(finding) for step in steps)
 
 
 def measure(hta, ranks, steps, name, seed):
@@ -95,9 +104,11 @@ def measure(hta, ranks, steps, name, seed):
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary, "job")
         folder.mkdir()
-        cost, length = write_job(folder, ranks, steps, effect, kind, sigma, random.Random(seed))
+        cost, length, pauses = write_job(folder, ranks, steps, effect, kind, sigma, random.Random(seed))
         verdict, findings, _ = lines.answer(hta, folder, pathlib.Path(temporary, "out"), "--only", "diagnosis")
     told = [f for f in findings if f["kind"] in ("straggler", "imbalance") and len(lines.ranks_of(f)) < ranks]
+    if not effect:
+        told = [f for f in told if not is_pause(f, pauses)]
     first = told[0] if told else {"ranks": "", "recoverable_ns": 0, "certainty": "", "sentence": "", "detail": ""}
     outcome = "sure" if first["certainty"] == "sure" else "wrong"
     if not told:

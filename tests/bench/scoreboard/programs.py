@@ -61,7 +61,7 @@ def layer(job, rank, kind, us, mark):
     suffix = "a" if kind == "F" else "b"
     if job.ep > 1:
         yield from [Op(f"gemm_{suffix}", us / 2, after=mark), exchange]
-        yield from [Op(f"expert_gemm_{suffix}", us / 2 * job.load(rank)), exchange]
+        yield from [Op(f"expert_gemm_{suffix}", us / 2), exchange]
     elif job.cp > 1:
         yield Op(f"gemm_{suffix}", us / 2, after=mark)
         yield from ring(job, rank, f"flash_fwd_{suffix}", us / 2, f"ring {mark}")

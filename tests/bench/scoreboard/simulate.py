@@ -42,6 +42,8 @@ class Job:
     schedule: str = "gpipe"
     names: str = "short"
     whole_pp: bool = False
+    # Whether operators show where the backward passes run.
+    autograd: bool = False
     # What is planted, and how much of it: kernels are longer, transfers slower, or tokens more by this multiple;
     # pauses and gaps last for this share of `us`.
     kind: str = "none"
@@ -147,18 +149,24 @@ def of_transfer(seed, key, members):
     return math.exp(0.05 * chance.gauss(0, 1)), [chance.expovariate(1 / 2.7) for _ in range(members)]
 
 
-def simulate(job):
-    """Runs all ranks: (op, launched, start, end) of each kernel, and (start, last launch, end) of each step, in us."""
+def drawn(job):
+    """The chances of a job, which what is planted does not change: factors of steps, the kernels of each rank and step,
+    and their factors."""
     chance = random.Random(job.seed)
     noise = steps_noise(job, chance)
     programs = [program(job, rank) for rank in range(job.world)]
     counts = [collections.Counter() for _ in range(job.world)]
     ops = [[list(numbered(programs[r], counts[r])) for _ in range(job.steps)] for r in range(job.world)]
-    factors = [[[math.exp(job.sigma * chance.gauss(0, 1)) for _ in of] for of in rank] for rank in ops]
+    return noise, ops, [[[math.exp(job.sigma * chance.gauss(0, 1)) for _ in of] for of in rank] for rank in ops]
+
+
+def simulate(job, chances=None):
+    """Runs all ranks: (op, launched, start, end) of each kernel, and (start, last launch, end) of each step, in us."""
+    noise, ops, factors = chances or drawn(job)
     met, met_ends, rows, steps = {}, {}, [[] for _ in range(job.world)], [[] for _ in range(job.world)]
 
     def run(rank):
-        at = START_US
+        at, load = START_US, job.load(rank)
         for step in range(job.steps):
             launch, ready, ends, marked = at + job.gap(), 0.0, {}, {}
             own = noise[rank, step] * (1 + job.slower(rank, step))
@@ -170,7 +178,7 @@ def simulate(job):
                     ready = max(ready, met_ends[rank, key] + 2)
                 if not op.dimension:
                     start = max(ready, launch + 4)
-                    ready = start + op.us * own * factor
+                    ready = start + op.us * own * factor * (load if op.name.startswith("expert") else 1)
                     rows[rank].append((op, launched(launch, at), start, ready))
                 else:
                     key = (op.sent or op.members, op.dimension, op.seq)
@@ -207,19 +215,20 @@ def simulate(job):
     return rows, steps
 
 
-def length_us(job):
+def length_us(job, chances):
     """From the first start to the last end of any rank."""
-    _, steps = simulate(job)
+    _, steps = simulate(job, chances)
     return max(of[-1][2] for of in steps) - START_US
 
 
 def calibrated(job, pct, most):
     """The job with so much planted, at most `most`, that it costs about `pct` percent of the job; what it costs by the
     same chances without it, and how long the job takes."""
-    base = length_us(dataclasses.replace(job, amount=0.0))
+    chances = drawn(job)
+    base = length_us(dataclasses.replace(job, amount=0.0), chances)
     wanted, tried, amount = base * pct / (100 - pct), [(0.0, 0.0)], min(most, pct / 50)
     for _ in range(8):
-        cost = length_us(dataclasses.replace(job, amount=amount)) - base
+        cost = length_us(dataclasses.replace(job, amount=amount), chances) - base
         if abs(cost - wanted) < 0.1 * wanted or (amount == most and cost < wanted):
             break
         tried.append((cost, amount))

@@ -76,7 +76,7 @@ def host_events(job, host, op, launch, pause, correlation, shown, chance):
     if op.dimension:
         yield event("cpu_op", "record_param_comms", host, host, launch - 0.5, 5.5, shown)
     else:
-        if job.schedule == "1f1b" and op.name.endswith("_b"):
+        if job.autograd and op.name.endswith("_b"):
             yield event("cpu_op", BACKWARD, host, host, launch - 0.55, 5.6)
         yield event("cpu_op", "aten::mm", host, host, launch - 0.5, 5.5)
         yield event("cpu_op", chance.choice(ASIDE), host, host, launch - 0.4, 0.3)
