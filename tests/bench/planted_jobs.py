@@ -37,7 +37,7 @@ LAYOUTS = {
     "none": [(16, 2, 2), (16, 4, 1), (16, 1, 4), (32, 2, 4), (8, 1, 1)],
     "moe": [(16, 2, 2, 4), (16, 1, 2, 4), (16, 2, 1, 4), (32, 2, 2, 4), (32, 2, 2, 8), (16, 1, 1, 8), (16, 1, 4, 4)],
     "fsdp": [(8, 1, 1), (16, 1, 1), (16, 2, 1), (16, 4, 1), (16, 2, 2), (16, 1, 2)],
-    "cp": [(8, 1, 1, 1, 4), (16, 2, 1, 1, 4), (16, 2, 2, 1, 2), (8, 1, 1, 1, 2), (16, 1, 2, 1, 4), (32, 2, 2, 1, 4)],
+    "cp": [(8, 1, 1, 1, 4), (16, 2, 1, 1, 4), (16, 2, 2, 1, 2), (8, 1, 1, 1, 2), (16, 1, 2, 1, 4), (16, 1, 4, 1, 2)],
     "serve": [(8, 8), (4, 4), (2, 2)],
 }
 LAYOUTS["lasting"] = LAYOUTS["none"]
@@ -47,7 +47,8 @@ PLANTS = {
 }  # fmt: skip
 KINDS = ["rank", "steps", "pauses", "stage", "tpgroup", "nic", "link", "expert", "none", "lasting"]
 KINDS += [f"{family}_{plant}" for family, plants in PLANTS.items() for plant in plants]
-# The most that can be planted, as `Job.amount`: a device is 5 times as slow, a link 41 times, a host pauses for 3 steps.
+# The most that can be planted, as `Job.amount`: a link is 41 times as slow, a host pauses for the compute of 3 steps, a
+# device is 5 times as slow.
 MOST = {"nic": 40.0, "link": 40.0, "pauses": 3.0, "gap": 3.0}
 
 
@@ -55,11 +56,14 @@ def layout(kind, family, is_usual, chance):
     """A job without a plant. Half of them have the layout and the noise of the recorded cases."""
     of = LAYOUTS[family or kind]
     # A stage needs others; a NIC is known by groups without it.
-    of = [one for one in of if (kind != "stage" or one[2] > 1) and (kind != "nic" or len(one) > 3 or one[1] * one[2] > 1)]
+    if kind == "stage":
+        of = [one for one in of if one[2] > 1]
+    if family == "fsdp" and kind == "nic":
+        of = [one for one in of if one[1] * one[2] > 1]
     world, tp, pp, ep, cp = (*(of[0] if is_usual else chance.choice(of)), 1, 1, 1)[:5]
     job = Job(chance.randrange(1 << 30), world, tp, pp, ep, cp, family == "fsdp", family == "serve")
     job.layers = 6 if ep > 1 else 4
-    job.microbatches = 1 if pp == 1 else chance.choice([8] if is_usual else [4, 8, 12, 16])
+    job.microbatches = 1 if pp == 1 else chance.choice([8] if is_usual else [4, 8] if family else [4, 8, 12, 16])
     if not is_usual:
         job.steps = chance.choice([6, 8] if kind == "pauses" else [6, 8, 10, 12])
         job.sigma, job.sig_step = chance.uniform(0.01, 0.05), chance.uniform(0.005, 0.02)
@@ -121,9 +125,9 @@ STAGE = re.compile(r"stage (\d+) (?:of every replica too heavy|too heavy|slow on
 SLOW = {"link_slow", "transfer_bandwidth"}
 LATE = {"straggler", "imbalance"}
 EXPECTED = {
-    "rank": LATE | {"pipeline_bubble"}, "steps": LATE | {"step_outlier"}, "pauses": {"host_pause", "straggler"}, "tpgroup": LATE,
-    "stage": LATE | {"pipeline_bubble"}, "nic": SLOW, "link": SLOW, "expert": {"expert_imbalance"} | LATE,
-    "gap": {"iteration_gap"},
+    "rank": LATE | {"pipeline_bubble"}, "steps": LATE | {"step_outlier"}, "tpgroup": LATE,
+    "pauses": {"host_pause", "straggler"}, "stage": LATE | {"pipeline_bubble"}, "nic": SLOW, "link": SLOW,
+    "expert": {"expert_imbalance"} | LATE, "gap": {"iteration_gap"},
 }  # fmt: skip
 
 
@@ -151,7 +155,8 @@ def judge(job, verdict):
         return "right", first
     if job.kind == "pauses":
         of_pauses = [cause for cause in causes if cause["kind"] in EXPECTED["pauses"]]
-        return ("right" if "another rank" in text and len(of_pauses) == 1 else wrong), first
+        is_all = len(of_pauses) == 1 and ranks == own
+        return ("right" if is_all else "set") if "another rank" in text else wrong, first
     if job.kind == "expert" and len(own) == 1 and first["kind"] == "expert_imbalance":
         return ("right" if f"rank {job.ranks[0]} gets" in text else wrong), first
     if first["kind"] == "pipeline_bubble":

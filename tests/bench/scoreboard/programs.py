@@ -18,7 +18,7 @@ class Op:
     dimension: str = ""
     members: tuple = ()
     stream: int = 7
-    # Whether compute waits for the transfer at once. Else the kernels whose `after` is its `mark` do, and the optimizer.
+    # Whether compute waits for the transfer at once. Else kernels whose `after` is its `mark` do, and the optimizer.
     blocks: bool = True
     sent: tuple = ()
     mark: str = ""

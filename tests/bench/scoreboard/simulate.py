@@ -113,8 +113,8 @@ class Job:
     def transfer(self, op):
         layer = self.us / 3 / self.layers
         us = {
-            "tp": 12.0 if self.serving else TP_US, "ep": 0.135 * layer / self.microbatches, "pp": self.pp_us, "dp": 0.6 * layer,
-            "fsdp": 0.4 * layer, "cp": 0.25 * layer / self.cp / self.microbatches,
+            "tp": 12.0 if self.serving else TP_US, "ep": 0.135 * layer / self.microbatches, "pp": self.pp_us,
+            "dp": 0.6 * layer, "fsdp": 0.4 * layer, "cp": 0.25 * layer / self.cp / self.microbatches,
         }[op.dimension]  # fmt: skip
         nic = self.kind == "nic" and set(self.ranks) & set(op.members)
         link = self.kind == "link" and op.sent and set(self.ranks) == set(op.members)
