@@ -55,10 +55,10 @@ MOST = {"nic": 40.0, "link": 40.0, "pauses": 3.0, "gap": 3.0}
 def layout(kind, family, is_usual, chance):
     """A job without a plant. Half of them have the layout and the noise of the recorded cases."""
     of = LAYOUTS[family or kind]
-    # A stage needs others; a NIC is known by groups without it.
     if kind == "stage":
         of = [one for one in of if one[2] > 1]
-    if family == "fsdp" and kind == "nic":
+    if kind == "nic":
+        # It is known by groups without it.
         of = [one for one in of if one[1] * one[2] > 1]
     world, tp, pp, ep, cp = (*(of[0] if is_usual else chance.choice(of)), 1, 1, 1)[:5]
     job = Job(chance.randrange(1 << 30), world, tp, pp, ep, cp, family == "fsdp", family == "serve")
