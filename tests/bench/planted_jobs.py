@@ -155,7 +155,7 @@ def judge(job, verdict):
         return "right", first
     if job.kind == "pauses":
         of_pauses = [cause for cause in causes if cause["kind"] in EXPECTED["pauses"]]
-        is_all = len(of_pauses) == 1 and ranks == own
+        is_all = len(of_pauses) == 1 and own <= ranks
         return ("right" if is_all else "set") if "another rank" in text else wrong, first
     if job.kind == "expert" and len(own) == 1 and first["kind"] == "expert_imbalance":
         return ("right" if f"rank {job.ranks[0]} gets" in text else wrong), first
