@@ -101,9 +101,8 @@ def draw(name, seed):
     elif kind == "gap":
         job.ranks = tuple(range(job.world))
     elif kind == "expert":
-        alike = {"pp": place["pp"], "ep": place["dp"] % job.ep}
-        here = lambda of: {"pp": of["pp"], "ep": of["dp"] % job.ep}  # noqa: E731
-        job.ranks = tuple(of for of in range(job.world) if here(job.place(of)) == alike)
+        places = {of: (job.place(of)["pp"], job.place(of)["dp"] % job.ep) for of in range(job.world)}
+        job.ranks = tuple(of for of in places if places[of] == places[rank])
     elif kind == "link" and job.cp > 1:
         job.ranks = (rank, job.rank(place | {"cp": (place["cp"] + 1) % job.cp}))
     elif kind == "link":

@@ -5,7 +5,8 @@
     format      kineto, nsys, pftrace or simulated
     layout      single, DP, TP, PP, EP, ... and their products: what is known of it
     kind        what was changed
-    size_pct    what it costs of a step, percent, as it was drawn; none for kinds without a size
+    size_pct    what it costs of a step, percent; none for kinds without a size
+    drawn_pct   the same as it was drawn, where what it really costs may differ
     on          one, some or all ranks
     in_steps    one, some (every k-th) or all steps
     seed        the seed of the run
