@@ -1,6 +1,7 @@
 """Measures whether the diagnosis tells lower clocks of simulated jobs, and says nothing where it must not.
 
-    python3 tests/bench/planted_clocks.py target/release/hta [--seed 1] [--kinds rank_power,idle] [--keep FOLDER]
+    python3 tests/bench/planted_clocks.py target/release/hta [--seed 1000] [--kinds rank_power,idle] [--lines FILE]
+        [--keep FOLDER]
 
 A job trains with 4 to 8 data parallel ranks. Its GEMMs take longer by as much as the clock of their device falls, its
 norms are bound by memory and do not, and its gradients are reduced when the last rank has them. Samples of power,
@@ -16,19 +17,15 @@ activities to that of busy time, to the picojoule. Needs nothing but Python.
 
 import argparse
 import collections
-import concurrent.futures
-import csv
 import dataclasses
-import io
 import json
-import os
 import pathlib
 import random
-import subprocess
 import tempfile
 
-import planted_jobs
-from planted_jobs import BASE_NS, LAUNCH_US, LOADER_US, START_US, Job, Op
+from scoreboard import lines, simulated
+from scoreboard.programs import ADAM_SHARE, STREAMS, Op
+from scoreboard.simulate import LAUNCH_US, LOADER_US, START_US, Job, steps_noise
 
 PLANTS = {"rank_power": 8, "rank_thermal": 8, "all_power": 8, "all_thermal": 8, "none": 16}
 CONTROLS = ["equal", "idle", "one_sample", "sampled", "normal_clock", "derived", "memory_bound", "models"]
@@ -80,7 +77,8 @@ def draw(kind, seed, ranks=None, slow_ranks=()):
     job.us, job.sigma = chance.uniform(15_000, 30_000), chance.uniform(0.0, 0.03)
     job.sig_step = chance.choice([0.0, 0.003, 0.006])
     of = Clocks(job, kind, chance.choice([500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0]))
-    of.norm_share, of.noise_mhz, of.unit_mhz = chance.uniform(0.05, 0.5), chance.choice([0, 6, 15]), chance.choice([1, 15])
+    of.norm_share = chance.uniform(0.05, 0.5)
+    of.noise_mhz, of.unit_mhz = chance.choice([0, 6, 15]), chance.choice([1, 15])
     of.warm = (chance.randint(45, 72), chance.choice([0, 1, 6]))
     of.power = chance.choice([(0.80, 0.93), (0.6, 0.7), (0.88, 0.99)])
     rank, drop, since = chance.randrange(world), chance.uniform(0.03, 0.2), chance.randint(1, steps // 2)
@@ -123,14 +121,14 @@ def program(of, rank):
                 ops.append(Op(name, us * (1 - of.norm_share) / parts))
             ops.append(Op("norm", us * of.norm_share / parts))
         if name == "gemm_b":
-            ops.append(Op("allreduce", 0, "dp", tuple(range(job.world)), planted_jobs.STREAMS["dp"], False))
-    return [*ops, Op("adam", planted_jobs.ADAM_SHARE * job.us)]
+            ops.append(Op("allreduce", 0, "dp", tuple(range(job.world)), STREAMS["dp"], False))
+    return [*ops, Op("adam", ADAM_SHARE * job.us)]
 
 
 def simulate(of):
-    """Kernels and steps as `planted_jobs.simulate` has them, and by rank the time from which its clock is low."""
+    """Kernels and steps as `scoreboard.simulate` has them, and by rank the time from which its clock is low."""
     job, chance = of.job, random.Random(of.job.seed)
-    noise = planted_jobs.steps_noise(job, chance)
+    noise = steps_noise(job, chance)
     rows, steps = [[] for _ in range(job.world)], [[] for _ in range(job.world)]
     at, low_from, called = [START_US] * job.world, [float("inf")] * job.world, 0
     for step in range(job.steps):
@@ -215,41 +213,37 @@ def write(of, folder):
     for rank in range(job.world):
         device = rank % 8
         samples = counters(of, rank, rows[rank], low_from, steps[rank][-1][2], chance)
-        events = planted_jobs.rank_events(job, rank, rows[rank], steps[rank], groups, chance)
+        events = simulated.rank_events(job, rank, rows[rank], steps[rank], groups, chance)
         for name, at, value in sorted(samples, key=lambda s: s[1]):
             row = {"ph": "C", "name": name, "pid": f"GPU {device} Counters", "ts": round(at, 3), "args": {"": value}}
             events.append(row)
         devices = [{"id": i, "name": of.model(rank), "numSms": 132, "computeMajor": 9} for i in range(8)]
-        trace = {
-            "schemaVersion": 1, "deviceProperties": devices,
-            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": job.world},
-            "host_name": "node-0", "baseTimeNanoseconds": BASE_NS, "traceEvents": events,
-        }
-        pathlib.Path(folder, f"rank_{rank}.json").write_text(json.dumps(trace))
+        document = simulated.document(job, rank, events, devices)
+        pathlib.Path(folder, f"rank_{rank}.json").write_text(json.dumps(document))
 
 
-def judge(of, findings):
-    """Whether what is told is right, and what was told."""
+def cost_us(of):
+    """What the lower clocks cost, by the same chances without them, and how long the job takes."""
+    length = [max(rank[-1][2] for rank in simulate(one)[1]) - START_US for one in (of, dataclasses.replace(of, low=()))]
+    return length[0] - length[1], length[0]
+
+
+def judge(of, findings, verdict):
+    """The outcome, the finding it is judged by, and what it says."""
     told = [f for f in findings if f["kind"] == "throttled"]
-    shown = "; ".join(f"{f['kind']} [{f['ranks']}] {f['recoverable_pct']} {f['sentence']}. {f['words']}" for f in told)
+    first = told[0] if told else None
+    wrong = "sure" if first and first["certainty"] == "sure" else "wrong"
     if of.kind not in PLANTS or of.kind == "none":
-        return ("right" if not told else "wrong"), shown
+        return (wrong if told else "right"), first
     if not told:
-        late = [f["sentence"] for f in findings if f["kind"] in planted_jobs.BLAME]
-        return "missed", f"nothing, but {late}"
-    ranks = [sorted(int(r) for r in f["ranks"].split(",")) for f in told]
-    if ranks != [sorted(of.low)]:
-        return "wrong", shown
-    said = {"power": "power plateau of" in shown, "thermal": "C while the clock falls" in shown}
-    reason = of.kind.split("_")[1]
-    return ("right" if said[reason] and sum(said.values()) == 1 else "other reason"), shown
-
-
-def table(hta, out, name):
-    """The rows of a table of a run; none if it has no such table."""
-    run = [hta, "query", f"SELECT * FROM {name}", out, "--format", "csv"]
-    done = subprocess.run(run, capture_output=True, text=True)
-    return list(csv.DictReader(io.StringIO(done.stdout))) if done.returncode == 0 else []
+        return ("cannot_tell" if lines.is_unknown(verdict) else "missed"), None
+    low = set(of.low)
+    if len(told) > 1 or not low <= lines.ranks_of(first):
+        return wrong, first
+    if low != lines.ranks_of(first):
+        return "set", first
+    said = {"power": "power plateau of" in first["words"], "thermal": "C while the clock falls" in first["words"]}
+    return ("right" if said[of.kind.split("_")[1]] and sum(said.values()) == 1 else wrong), first
 
 
 def energy_is_exact(rows):
@@ -270,64 +264,71 @@ def energy_is_exact(rows):
     return all(is_exact) if is_exact else None
 
 
+def setting(of):
+    job = of.job
+    return f"{job.layout()} {job.steps} steps, samples every {of.period_us / 1000:g} ms"
+
+
 def measure(hta, kind, seed, keep, ranks, slow_ranks):
     of = draw(kind, seed, ranks, slow_ranks)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = pathlib.Path(keep, f"{kind}_{seed}") if keep else pathlib.Path(temporary, "job")
+        folder, out = pathlib.Path(keep or temporary, f"{kind}_{seed}"), pathlib.Path(temporary, "out")
         folder.mkdir(parents=True, exist_ok=True)
         write(of, folder)
-        out = pathlib.Path(temporary, "out")
-        run = [hta, "analyze", folder, "-o", out, "--force", "--no-events"]
-        done = subprocess.run(run, capture_output=True, text=True)
-        if done.returncode not in (0, 1):
-            raise SystemExit(f"{kind} {seed}: {done.stderr}")
+        verdict, findings, printed = lines.answer(hta, folder, out)
         words = collections.defaultdict(list)
-        for row in table(hta, out, "finding_evidence"):
+        for row in lines.table(hta, out, "finding_evidence"):
             words[row["finding_id"]].append(row["words"])
-        findings = table(hta, out, "findings")
-        for row in findings:
-            row["words"] = "; ".join([row["detail"], *words[row["finding_id"]]])
-        said = (done.stdout + json.dumps(findings)).lower()
-        is_fact = "power limit" in said or "thermal limit" in said
-        return of, *judge(of, findings), energy_is_exact(table(hta, out, "energy")), is_fact
+        energy = energy_is_exact(lines.table(hta, out, "energy"))
+    for row in findings:
+        row["words"] = "; ".join([row["detail"], *words[row["finding_id"]]])
+    said = (printed + json.dumps(findings)).lower()
+    outcome, found = judge(of, findings, verdict)
+    is_planted = kind in PLANTS and kind != "none"
+    cost, length = cost_us(of) if is_planted else (0.0, 1.0)
+    drops = ", ".join(f"{100 * drop:.1f}" for drop in of.drops or [of.drop])
+    options = [f"--kinds {kind} --seed {seed} --jobs 1", f"--ranks {ranks}" if ranks else ""]
+    options.append("--slow-ranks " + ",".join(map(str, slow_ranks)) if slow_ranks else "")
+    others = ", ".join(f"{row['kind']} [{row['ranks']}]" for row in findings)
+    return {
+        "script": "planted_clocks", "set": setting(of), "format": "simulated", "layout": of.job.layout(), "kind": kind,
+        "size_pct": round(100 * cost / length, 1) if is_planted else None,
+        "on": "none" if not is_planted else "all" if len(of.low) == of.job.world else "some" if of.low[1:] else "one",
+        "in_steps": "none" if not is_planted else "some" if of.from_step else "all", "seed": seed,
+        "ranks": list(of.low), "effect_ns": round(1000 * cost), "outcome": outcome,
+        "gain_ns": int(found["recoverable_ns"]) if found else 0, "certainty": found["certainty"] if found else "",
+        "told": f"{found['sentence']} [{found['ranks']}]. {found['words']}" if found else " ".join(verdict["lines"]),
+        "why": f"[clocks lower by {drops} % since step {of.from_step} of {of.job.steps}; findings: {others}]",
+        "is_control": not is_planted, "energy_is_exact": energy,
+        "is_fact": "power limit" in said or "thermal limit" in said,
+        "command": " ".join(filter(None, ["python3 tests/bench/planted_clocks.py target/release/hta", *options])),
+    }  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hta")
-    parser.add_argument("--jobs", type=int, help="of each kind")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--keep", help="a folder to leave the jobs in")
     parser.add_argument("--ranks", type=int, help="of each job; else 4, 6 or 8 by chance")
     text = "so many ranks of each kind `rank_...` have a lower clock from the start; `2,2`: in groups of two clocks"
     parser.add_argument("--slow-ranks", type=lambda of: tuple(map(int, of.split(","))), default=(), help=text)
     parser.add_argument("--show", action="store_true", help="print what is told of the right ones, too")
+    lines.add_options(parser, seed=1000)
     args = parser.parse_args()
     if sum(args.slow_ranks) > (args.ranks or 4):
         parser.error("more slow ranks than a job may have: see --ranks")
-    right, all_of, exact = collections.Counter(), collections.Counter(), collections.Counter()
-    with concurrent.futures.ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-        for kind in args.kinds.split(","):
-            seeds = range(1000 * args.seed, 1000 * args.seed + (args.jobs or KINDS[kind]))
-            n = len(seeds)
-            same = [[of] * n for of in (args.keep, args.ranks, args.slow_ranks)]
-            made = list(pool.map(measure, [args.hta] * n, [kind] * n, seeds, *same))
-            counts = collections.Counter(answer for _, answer, *_ in made)
-            group = "planted" if kind in PLANTS else "controls"
-            right[group] += counts["right"]
-            all_of[group] += n
-            exact.update(is_exact for *_, is_exact, _ in made)
-            facts = sum(is_fact for *_, is_fact in made)
-            print(f"{kind}: {dict(counts)}" + (f"; a limit told as a fact {facts}" if facts else ""), flush=True)
-            for seed, (of, answer, shown, *_) in zip(seeds, made):
-                if answer != "right" or args.show:
-                    drops = ", ".join(f"{100 * drop:.1f}" for drop in of.drops or [of.drop])
-                    planted = f"ranks {list(of.low)} {drops} % since step {of.from_step} of {of.job.steps}"
-                    print(f"  {answer} {seed}: {planted}, every {of.period_us / 1000:.0f} ms\n    {shown}", flush=True)
-    for group, n in all_of.items():
-        print(f"{group}: {right[group]} of {n} right")
+    todo = []
+    for kind in args.kinds.split(","):
+        for seed in range(args.seed, args.seed + (args.jobs or KINDS[kind])):
+            key = ("planted_clocks", setting(draw(kind, seed, args.ranks, args.slow_ranks)), kind, seed)
+            todo.append((key, (args.hta, kind, seed, args.keep, args.ranks, args.slow_ranks)))
+    of = lines.run_all(todo, measure, args.lines, args.jobs_in_parallel)
+    lines.show(of)
+    lines.failures(of, args.show)
+    exact = collections.Counter(line["energy_is_exact"] for line in of)
     print(f"energy: {exact[True]} exact, {exact[False]} not, {exact[None]} without energy")
+    print(f"a limit told as a fact: {sum(line['is_fact'] for line in of)}")
 
 
 if __name__ == "__main__":

@@ -1,43 +1,48 @@
 """Measures how often a rank is named as a straggler: in balanced jobs, and in jobs with one rank that is longer.
 
-    python3 tests/bench/straggler_power.py target/release/hta [--jobs 100] [--ranks 8] [--steps 3]
+    python3 tests/bench/straggler_power.py target/release/hta [--jobs 100] [--ranks 8] [--steps 3] [--lines FILE]
 
 Every job has one all-reduce a step, 20 % of the step; the host submits a step ahead and then waits for the device. In
-balanced jobs the local times differ by chance: log-normal (sigma 2, 5, 10 %), pauses (5 % of the times are 30 % longer),
-or jitter that lasts for several steps (autoregressive, 0.7, 5 %). Then rank 0 is longer by 10 or 30 % of the step.
-Prints the share of jobs in which some, but not every, rank is named, and those in which rank 0 is. Needs nothing but
-Python.
+balanced jobs the local times differ by chance: log-normal (sigma 2, 5, 10 %), pauses (5 % of the times are 30 %
+longer), which may be told with their ranks and steps, or jitter that lasts for several steps (autoregressive, 0.7,
+5 %). Then rank 0 is longer by 10 or 30 % of the step. A finding of all ranks names none of them. Prints in how many
+jobs rank 0, another rank or none is named. Needs nothing but Python.
 """
 
 import argparse
-import csv
-import io
 import json
 import math
 import pathlib
 import random
-import subprocess
+import re
 import tempfile
+
+from scoreboard import lines
 
 TRANSFER_US = 2_000
 LOCAL_US = 8_000
 STEP_US = LOCAL_US + TRANSFER_US
 BASE_US = 1_750_000_000_000_000
-BALANCED = [("log-normal", 0.02), ("log-normal", 0.05), ("log-normal", 0.1), ("pauses", 0.01), ("autoregressive", 0.05)]
-EFFECTS = [0.1, 0.3]
+# The noise and the share of the step by which rank 0 is longer.
+KINDS = {
+    "balanced_2": ("log-normal", 0.02, 0), "balanced_5": ("log-normal", 0.05, 0), "balanced_10": ("log-normal", 0.1, 0),
+    "balanced_pauses": ("pauses", 0.01, 0), "balanced_lasting": ("autoregressive", 0.05, 0),
+    "longer_10": ("log-normal", 0.05, 0.1), "longer_30": ("log-normal", 0.05, 0.3),
+}  # fmt: skip
 
 
 def factors(kind, sigma, chance, ranks, steps):
-    """The local time of each rank in each step, as a multiple of the usual one."""
+    """The local time of each rank in each step, as a multiple of the usual one, and who pauses."""
     lasting = [chance.gauss(0, 1) for _ in range(ranks)]
     for _ in range(steps):
-        of_step = []
+        of_step, paused = [], set()
         for r in range(ranks):
             lasting[r] = 0.7 * lasting[r] + math.sqrt(1 - 0.49) * chance.gauss(0, 1)
             noise = lasting[r] if kind == "autoregressive" else chance.gauss(0, 1)
-            pause = 1.3 if kind == "pauses" and chance.random() < 0.05 else 1.0
-            of_step.append(math.exp(sigma * noise) * pause)
-        yield of_step
+            if kind == "pauses" and chance.random() < 0.05:
+                paused.add(r)
+            of_step.append(math.exp(sigma * noise) * (1.3 if r in paused else 1.0))
+        yield of_step, paused
 
 
 def complete(name, category, thread, start, length, **args):
@@ -46,6 +51,8 @@ def complete(name, category, thread, start, length, **args):
 
 
 def write_job(folder, ranks, steps, effect, kind, sigma, chance):
+    """What the effect costs and how long the job takes, us; and the pauses as (rank, step)."""
+    cost, length, pauses = 0, 0, set()
     events = [[] for _ in range(ranks)]
     members = "[" + ", ".join(str(r) for r in range(ranks)) + "]"
     collective = {
@@ -53,10 +60,13 @@ def write_job(folder, ranks, steps, effect, kind, sigma, chance):
         "In msg nelems": 1_000_000, "Out msg nelems": 1_000_000, "dtype": "Float",
     }
     ends = [BASE_US - STEP_US, BASE_US]
-    for step, of_step in enumerate(factors(kind, sigma, chance, ranks, steps)):
+    for step, (of_step, paused) in enumerate(factors(kind, sigma, chance, ranks, steps)):
         local = [int(LOCAL_US * f + (effect * STEP_US if r == 0 else 0)) for r, f in enumerate(of_step)]
         start, submitted = ends[-1], ends[-2]
         end = start + max(local) + TRANSFER_US
+        cost += max(local) - int(LOCAL_US * max(of_step))
+        length += end - start
+        pauses |= {(r, step + 1) for r in paused}
         for r in range(ranks):
             launch = 10 * step + 1
             events[r] += [
@@ -76,34 +86,67 @@ def write_job(folder, ranks, steps, effect, kind, sigma, chance):
             "distributedInfo": {"backend": "nccl", "rank": r, "world_size": ranks}, "traceEvents": events[r],
         }
         pathlib.Path(folder, f"rank_{r}.json").write_text(json.dumps(trace))
+    return cost, length, pauses
 
 
-def named(hta, ranks, steps, effect, kind, sigma, seed):
-    """The sets of ranks that are named as stragglers; a finding of all ranks names none."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_job(folder, ranks, steps, effect, kind, sigma, random.Random(seed))
-        run = subprocess.run([hta, "diagnosis", folder, "--table", "findings", "--format", "csv"],
-                             capture_output=True, text=True, check=True)
-        rows = [r for r in csv.DictReader(io.StringIO(run.stdout)) if r["kind"] in ("straggler", "imbalance")]
-        sets = [r["ranks"].split(",") for r in rows]
-        return [of for of in sets if len(of) < ranks]
+def setting(ranks, steps, kind, sigma):
+    return f"DP{ranks} {steps} steps {kind} {100 * sigma:g} %"
+
+
+def is_pause(finding, pauses):
+    """Whether a finding tells pauses that are there, of their ranks in their steps."""
+    steps = {int(step) for step in re.findall(r"\d+", finding["step_labels"])}
+    return bool(steps) and all((r, step) in pauses for r in lines.ranks_of(finding) for step in steps)
+
+
+def measure(hta, ranks, steps, name, seed):
+    kind, sigma, effect = KINDS[name]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary, "job")
+        folder.mkdir()
+        cost, length, pauses = write_job(folder, ranks, steps, effect, kind, sigma, random.Random(seed))
+        verdict, findings, _ = lines.answer(hta, folder, pathlib.Path(temporary, "out"), "--only", "diagnosis")
+    told = [f for f in findings if f["kind"] in ("straggler", "imbalance") and len(lines.ranks_of(f)) < ranks]
+    if not effect:
+        told = [f for f in told if not is_pause(f, pauses)]
+    first = told[0] if told else {"ranks": "", "recoverable_ns": 0, "certainty": "", "sentence": "", "detail": ""}
+    outcome = "sure" if first["certainty"] == "sure" else "wrong"
+    if not told:
+        outcome = "right" if not effect else "cannot_tell" if lines.is_unknown(verdict) else "missed"
+    elif effect and 0 in lines.ranks_of(first):
+        outcome = "right" if first["ranks"] == "0" else "set"
+    if cost < effect * length / 4:
+        # Another rank is late by chance.
+        outcome = "dropped"
+    options = f"--kinds {name} --seed {seed} --jobs 1 --ranks {ranks} --steps {steps}"
+    return {
+        "script": "straggler_power", "set": setting(ranks, steps, kind, sigma), "format": "simulated",
+        "layout": f"DP{ranks}", "kind": name, "size_pct": round(100 * cost / length, 1) if effect else None,
+        "on": "one" if effect else "none", "in_steps": "all" if effect else "none", "seed": seed,
+        "ranks": [0] if effect else [], "effect_ns": 1000 * cost, "outcome": outcome,
+        "gain_ns": int(first["recoverable_ns"]), "certainty": first["certainty"],
+        "told": f"{first['sentence']}. {first['detail']}" if told else " ".join(verdict["lines"]), "why": "",
+        "is_control": not effect,
+        "command": f"python3 tests/bench/straggler_power.py target/release/hta {options}",
+    }  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hta")
-    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--steps", type=int, default=3)
+    lines.add_options(parser, seed=0)
     args = parser.parse_args()
-    print(f"{args.ranks} ranks, {args.steps} steps, {args.jobs} jobs")
-    for kind, sigma in BALANCED:
-        hits = sum(bool(named(args.hta, args.ranks, args.steps, 0, kind, sigma, i)) for i in range(args.jobs))
-        print(f"balanced, {kind} {sigma:.0%}: some rank named in {100 * hits / args.jobs:.1f} %", flush=True)
-    for effect in EFFECTS:
-        of = [named(args.hta, args.ranks, args.steps, effect, "log-normal", 0.05, 10_000 + i) for i in range(args.jobs)]
-        hits = sum(any("0" in ranks for ranks in sets) for sets in of)
-        print(f"rank 0 longer by {effect:.0%}, log-normal 5%: named in {100 * hits / args.jobs:.0f} %", flush=True)
+    todo = []
+    for name in args.kinds.split(","):
+        for seed in range(args.seed, args.seed + (args.jobs or 100)):
+            key = ("straggler_power", setting(args.ranks, args.steps, *KINDS[name][:2]), name, seed)
+            todo.append((key, (args.hta, args.ranks, args.steps, name, seed)))
+    of = lines.run_all(todo, measure, args.lines, args.jobs_in_parallel)
+    lines.show(of)
+    lines.failures([line for line in of if line["is_control"] or line["outcome"] in ("wrong", "sure")])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
     format      kineto, nsys, pftrace or simulated
     layout      single, DP, TP, PP, EP, ... and their products: what is known of it
     kind        what was changed
-    size_pct    what it costs of a step, percent, as it was drawn; none for kinds without a size
+    size_pct    what it costs of a step, percent; none for kinds without a size
+    drawn_pct   the same as it was drawn, where what it really costs may differ
     on          one, some or all ranks
     in_steps    one, some (every k-th) or all steps
     seed        the seed of the run
@@ -22,7 +23,12 @@
 
 import collections
 import concurrent.futures
+import csv
+import io
 import json
+import os
+import pathlib
+import subprocess
 
 # right        the place and the ranks of what was changed come first; of a control: nothing else is told
 # set          a set of ranks that contains them, or the place without its ranks
@@ -73,3 +79,49 @@ def show(lines, by="kind"):
     print(f"{by:20}" + "".join(f"{c:>12}" for c in OUTCOMES))
     for of, counts in counted(lines, by).items():
         print(f"{of:20}" + "".join(f"{counts[c]:12}" for c in OUTCOMES))
+
+
+def failures(lines, shows_all=False):
+    """What is not right, or all, with what was told and what repeats it."""
+    shown = [line for line in lines if shows_all or line["outcome"] not in ("right", "dropped")]
+    for line in sorted(shown, key=lambda of: (of["kind"], of["seed"])):
+        size = "" if line["size_pct"] is None else f", {line['size_pct']} %"
+        print(f"  {line['outcome']} {line['kind']} {line['seed']}: {line['set']}, ranks {line['ranks']}{size}")
+        print(f"      {line['certainty']}: {line['told']} {line['why']}\n      {line['command']}")
+
+
+def add_options(parser, seed):
+    parser.add_argument("--jobs", type=int, help="of each kind")
+    parser.add_argument("--seed", type=int, default=seed, help="of the first job of each kind")
+    parser.add_argument("--lines", type=pathlib.Path, help="a file for a line of each job; its jobs are not repeated")
+    parser.add_argument("--jobs-in-parallel", type=int, default=min(2, os.cpu_count() or 1))
+
+
+def answer(hta, folder, out, *options):
+    """What is told of a folder of recordings: the verdict, all findings, and the standard output."""
+    run = [hta, "analyze", folder, "-o", out, "--force", "--no-events", *options]
+    done = subprocess.run(run, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{folder}: {done.stderr}")
+    verdict = json.loads((out / "summary.json").read_text())["verdict"]
+    return verdict, table(hta, out, "findings"), done.stdout
+
+
+def table(hta, out, name):
+    """The rows of a table of a run; none if it has no such table."""
+    run = [hta, "query", f"SELECT * FROM {name}", out, "--format", "csv"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    return list(csv.DictReader(io.StringIO(done.stdout))) if done.returncode == 0 else []
+
+
+def ranks_of(finding):
+    return {int(rank) for rank in finding["ranks"].split(",") if rank}
+
+
+UNKNOWN = ["cannot tell", "no rule knows", "a rule knows", "none is surely late", "may be late by chance"]
+
+
+def is_unknown(verdict):
+    """Whether it is said that time has no known cause, or that the recording cannot tell."""
+    said = " ".join([*verdict["lines"], *verdict["notes"]]).lower()
+    return any(words in said for words in UNKNOWN)
