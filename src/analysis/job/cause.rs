@@ -286,11 +286,19 @@ fn is_of_device(out: &[Difference], late: Ns, typical: Ns) -> bool {
         && (rest / experts - 1.0).abs() <= FACTOR_SPREAD
 }
 
-/// Makes a time that the largest differences of a rank's own work contain a difference of its own.
+/// A difference of this percentage more or less is as long as another.
+const AS_LONG_PCT: Ns = 5;
+
+/// Makes a time that the differences of a rank's own work contain a difference of its own: the one that is as
+/// long, else the largest ones.
 fn take_longest(cause: DelayCause, mut left: Ns, out: &mut Vec<Difference>) {
     let (mut own, mut typical) = (0, 0);
     let mut order: Vec<usize> = (0..out.len()).filter(|i| out[*i].cause.is_own_work()).collect();
-    order.sort_by_key(|i| (std::cmp::Reverse(out[*i].delta()), out[*i].cause, out[*i].name, out[*i].detail));
+    let apart = |d: &Difference| Some((d.delta() - left).abs()).filter(|n| n * 100 <= left * AS_LONG_PCT);
+    order.sort_by_key(|i| {
+        let d = &out[*i];
+        (apart(d).unwrap_or(Ns::MAX), std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail)
+    });
     for i in order {
         let d = &mut out[i];
         let delta = d.delta();
