@@ -510,6 +510,9 @@ def lose_rank(job, change):
     need(job.count > 2, "too few ranks")
     i = job.rng.randrange(job.count)
     change.ranks, change.on = [job.numbers[i]], "one"
+    if job.recordings[i].format == "nsys":
+        # What is numbered by its place moves up.
+        change.renumbered = {k: k - 1 if k > i else -1 if k == i else k for k in range(job.count)}
     del job.recordings[i]
 
 

@@ -194,7 +194,9 @@ def unchanged(before, after, change):
             continue
         # A rank that is left out is missing in what is told of the others, too.
         same = [g for g in before.findings if g["kind"] == f["kind"] and may_be(g, f, change)]
-        now, was = int(f["recoverable_ns"] or 0), max((int(g["recoverable_ns"] or 0) for g in same), default=0)
+        now = int(f["recoverable_ns"] or 0)
+        # Of several causes of a kind, that which is most like it.
+        was = min((int(g["recoverable_ns"] or 0) for g in same), key=lambda gain: abs(now - gain), default=0)
         if change.expect == "same":
             is_other = abs(now - was) > 0.02 * step
         else:
@@ -210,7 +212,7 @@ def unchanged(before, after, change):
 
 
 def may_be(before, after, change):
-    was = {change.renumbered.get(r, r) for r in ranks_of(before)}
+    was = {change.renumbered.get(r, r) for r in ranks_of(before)} - {-1}
     now = ranks_of(after)
     return was == now or change.expect == "weaker" and now and now <= was and was - now <= set(change.ranks)
 

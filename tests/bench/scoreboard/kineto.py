@@ -79,7 +79,9 @@ class Kineto(Recording):
 
     def renumber(self, new):
         """Gives ranks other numbers, also where groups and messages name them."""
-        info = self.document["distributedInfo"] = dict(self.document["distributedInfo"])
+        info = dict(self.document["distributedInfo"])
+        # The document is that of the set before, too.
+        self.document = {**self.document, "distributedInfo": info}
         self.rank = info["rank"] = new[self.rank]
         groups = [dict(group) for group in info.get("pg_config", []) if isinstance(group, dict)]
         for group in groups:
