@@ -302,3 +302,91 @@ fn a_gpu_that_the_file_names_and_that_was_not_recorded_is_said() {
     let sure = answer.rows_where("findings", |r| r.text("certainty") == "sure");
     assert_eq!(sure.len(), 0, "{sure:?}");
 }
+
+/// Five steps of many short operators in a range, in which the host stands still for so many us in the middle,
+/// with no event or in `held`.
+///
+/// ```text
+///   host      [forward [op][op]......................[op][op] )
+///   stream 7            [k] [k]                       [k] [k]
+/// ```
+fn launching_one_by_one(still: i64, held: Option<&str>) -> Answer {
+    let mut t = builder();
+    let mut main = t.thread(1);
+    let mut at = 0;
+    for step in 0..5 {
+        let begin = at;
+        for k in 0..80 {
+            if k == 40 {
+                if let Some(name) = held {
+                    main.op(name, us(at)..us(at + still));
+                    main.launch(us(at + still - 6)..us(at + still - 1)).kernel(
+                        "gather",
+                        7,
+                        us(at + still)..us(at + still + 5),
+                    );
+                }
+                at += still;
+            }
+            main.op("aten::add", us(at + 5)..us(at + 60));
+            main.launch(us(at + 45)..us(at + 50)).kernel("add", 7, us(at + 52)..us(at + 57));
+            at += 70;
+        }
+        main.annotation("forward", us(begin + 2)..us(at));
+        main.step(step, us(begin)..us(at + 5));
+        at += 10;
+    }
+    read(&t)
+}
+
+#[test]
+fn a_long_stretch_between_operators_is_not_launching_one_by_one() {
+    let [launching] = &found(&launching_one_by_one(0, None), "host_dispatch")[..] else {
+        panic!("one cause")
+    };
+    let answer = launching_one_by_one(2_000, None);
+    let [(sentence, owned)] = &found(&answer, "host_python")[..] else { panic!("one cause") };
+    assert!(sentence.contains("while the host runs `forward`"), "{sentence}");
+    assert!((10_000..10_200).contains(owned), "{owned}");
+    assert!((found(&answer, "host_dispatch")[0].1 - launching.1).abs() < 100);
+}
+
+#[test]
+fn a_communication_operator_that_stands_still_owns_its_time() {
+    let answer = launching_one_by_one(2_000, Some("record_param_comms"));
+    let [(sentence, owned)] = &found(&answer, "host_python")[..] else { panic!("one cause") };
+    assert!(sentence.contains("while the host runs `record_param_comms`"), "{sentence}");
+    assert!((9_900..10_100).contains(owned), "{owned}");
+}
+
+/// Steps of 4 ms that end with a call that waits; then a range of 0.4 ms, which is long for such a step.
+#[test]
+fn in_short_steps_a_range_behind_a_call_that_waited_owns_its_time() {
+    let of = |name: Option<&str>| {
+        let mut t = builder();
+        let mut main = t.thread(1);
+        for step in 0..6_i64 {
+            let at = 4_000 * step;
+            if let Some(name) = name {
+                main.annotation(name, us(at + 5)..us(at + 405));
+            }
+            for k in 0..3 {
+                let start = at + 420 + 1_100 * k;
+                main.launch(us(at + 410 + 5 * k)..us(at + 413 + 5 * k)).kernel(
+                    "gemm",
+                    7,
+                    us(start)..us(start + 1_100),
+                );
+            }
+            main.call(Call::DeviceSync, us(at + 430)..us(at + 3_730));
+            main.step(step.cast_unsigned(), us(at)..us(at + 3_999));
+        }
+        read(&t)
+    };
+    let answer = of(Some("save"));
+    let (sentence, owned) = &found(&answer, "host_python")[0];
+    assert!(sentence.contains("while the host runs `save`"), "{sentence}");
+    assert!((1_900..2_500).contains(owned), "{owned}");
+    // Without an event the call that waited is what is known.
+    assert_eq!(found(&of(None), "host_sync").len(), 1);
+}
