@@ -286,18 +286,15 @@ fn is_of_device(out: &[Difference], late: Ns, typical: Ns) -> bool {
         && (rest / experts - 1.0).abs() <= FACTOR_SPREAD
 }
 
-/// A difference of this percentage more or less is as long as another.
-const AS_LONG_PCT: Ns = 5;
-
-/// Makes a time that the differences of a rank's own work contain a difference of its own: the one that is as
-/// long, else the largest ones.
+/// Makes a time that the differences of a rank's own work contain a difference of its own: of the one that is
+/// as long, within a twentieth, else of the largest ones.
 fn take_longest(cause: DelayCause, mut left: Ns, out: &mut Vec<Difference>) {
     let (mut own, mut typical) = (0, 0);
     let mut order: Vec<usize> = (0..out.len()).filter(|i| out[*i].cause.is_own_work()).collect();
-    let apart = |d: &Difference| Some((d.delta() - left).abs()).filter(|n| n * 100 <= left * AS_LONG_PCT);
+    let is_as_long = |d: &Difference| (d.delta() - left).abs() * 20 <= left;
     order.sort_by_key(|i| {
         let d = &out[*i];
-        (apart(d).unwrap_or(Ns::MAX), std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail)
+        (!is_as_long(d), std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail)
     });
     for i in order {
         let d = &mut out[i];
@@ -312,14 +309,8 @@ fn take_longest(cause: DelayCause, mut left: Ns, out: &mut Vec<Difference>) {
         typical += d.typical;
         d.own -= taken;
     }
-    push(
-        out,
-        cause,
-        StrId::EMPTY,
-        StrId::EMPTY,
-        None,
-        LateAndTypical { time: [own, typical], count: [1, 1] },
-    );
+    let both = LateAndTypical { time: [own, typical], count: [1, 1] };
+    push(out, cause, StrId::EMPTY, StrId::EMPTY, None, both);
 }
 
 /// The common factor by which the first of all pairs (late, typical) are slower, if there is one.
