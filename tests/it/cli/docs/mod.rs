@@ -1,5 +1,6 @@
 //! The documentation is current: links lead somewhere, shown output is printed, the reference follows the code.
 
+mod accuracy;
 mod coming_from_hta;
 mod commands;
 mod links;
