@@ -131,7 +131,8 @@ def measure(options, path, kind, seed):
             out.with_suffix(".truth.json").write_text(json.dumps({"set": line["set"], "kind": kind, "seed": seed} | truth))
         before = base_answer(options.hta, path)
         if before.code not in (0, 1) or not before.account:
-            return line | {"outcome": "dropped", "why": f"not analysed: {before.words.strip()[:150]}"}
+            why = re.sub(r"\S*/(?=[^/\s]+:)", "", " ".join(before.words.split()))
+            return line | {"outcome": "dropped", "why": f"not analysed: {why[:150]}"}
         found = judge.judged(before, judge.Answer.of(options.hta, str(out)), change)
     return line | truth | {
         "outcome": found.outcome, "told": found.told[:400], "gain_ns": found.gain, "certainty": found.certainty,

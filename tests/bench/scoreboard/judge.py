@@ -203,7 +203,12 @@ def unchanged(before, after, change):
             is_other = now - was > 0.02 * step + 0.1 * was
         if is_other:
             is_sure = f["certainty"] == "sure" and not (change.expect == "weaker" and more_doubts(before, after))
-            worst = Judgement("sure" if is_sure else "wrong", said(f), now - was, f["certainty"], "another answer")
+            # A bound says what is known at most, which is less where something is missing or off.
+            is_bound = change.expect == "weaker" and f["certainty"] == "at most"
+            outcome = "sure" if is_sure else "cannot_tell" if is_bound else "wrong"
+            if outcome == "cannot_tell" and worst.outcome == "wrong":
+                continue
+            worst = Judgement(outcome, said(f), now - was, f["certainty"], "another answer")
             if is_sure:
                 return worst
     if change.expect == "weaker" and worst.outcome == "wrong" and more_doubts(before, after):
