@@ -119,7 +119,7 @@ def places(recording, windows, where):
         k = bisect.bisect_right(starts, t) - 1
         if k < 0 or t >= windows[k][1]:
             continue
-        inner = [e for e in stack if not (e.kind == "range" and STEP.match(e.name))]
+        inner = [e for e in stack if not STEP.match(e.name)]
         owner = inner[-1] if inner else None
         if where == "operator" and owner is not None and owner.kind in ("operator", "python"):
             parents = [e.name for e in reversed(inner) if e.kind == "operator"][:1]

@@ -159,6 +159,9 @@ def fits(change, finding):
         return 0
     ranks, own = ranks_of(finding), set(change.ranks)
     is_named = names(change, finding)
+    if finding["kind"] == "pipeline_bubble" and f"{len(ranks)} stages" in finding["sentence"]:
+        # One rank a stage: it names the stage.
+        return 3 if all(f"stage {rank} " in finding["sentence"] for rank in own) else 1
     if ranks == own or change.on == "all" and (not ranks or ranks == own):
         return 3 if is_named else 2
     if change.on == "rotating":
