@@ -18,6 +18,9 @@ const FRAME_PCT: Ns = 50;
 /// Share of the largest such frame that a frame inside it must hold to be nearly the same, percent.
 const NEAR_PCT: Ns = 90;
 
+/// Share of the capture from which long pieces in events of one name are a cause of their own, percent.
+const OWN_PCT: Ns = 2;
+
 /// Code below the frames of one name.
 #[derive(Default)]
 struct FrameTime {
@@ -34,7 +37,8 @@ const AROUND_PCT: Ns = 90;
 /// Names code outside operators by the innermost frame, annotation or operator that holds at least half of it
 /// in all its calls, and that is itself such code for at least half of its time. Returns the innermost one
 /// around it that holds nearly all, if it is another. The detail of code with a name is who calls it.
-/// Long pieces that are left, from `long` ns on, are named by their own event.
+/// Long pieces that are left, from `long` ns on, are named by their own event if its name has enough of
+/// them.
 pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece], long: Ns) -> StrId {
     let is_code = |p: &LostPiece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
@@ -81,12 +85,17 @@ pub(super) fn name_code(trace: &RankTrace, pieces: &mut [LostPiece], long: Ns) -
         let is_most = || p.span.len() >= long && p.span.len() * 2 >= trace.span(p.row).len();
         p.row != u32::MAX && is_named(p.row) && (p.span.len() >= QUIET_MIN || is_most())
     };
+    let mut of_long: HashMap<StrId, Ns> = HashMap::new();
+    for p in pieces.iter().filter(|p| is_code(p) && p.key == StrId::EMPTY && is_long(p)) {
+        *of_long.entry(name(p.row)).or_default() += p.span.len();
+    }
+    of_long.retain(|_, ns| *ns * 100 >= trace.capture.len() * OWN_PCT);
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_of = |_: &StrId| is_below.as_ref().is_some_and(|rows| rows.get(&p.row) == Some(&true));
         if let Some(name) = named.filter(is_of) {
             (p.key, p.detail) = (name, caller);
-        } else if p.key == StrId::EMPTY && is_long(p) {
-            p.key = name(p.row);
+        } else if p.key == StrId::EMPTY && is_long(p) && of_long.contains_key(&name(p.row)) {
+            (p.key, p.detail) = (name(p.row), StrId::EMPTY);
         } else if p.key == StrId::EMPTY {
             p.detail = innermost_of(trace, p);
         }
