@@ -40,15 +40,10 @@ import random
 import re
 import tempfile
 
-from scoreboard import changes, judge, kineto, lines
+from scoreboard import changes, judge, kineto, lines, nsys, pftrace
 from scoreboard.meetings import Unknown
 
-FORMATS = [kineto]
-for _name in ("nsys", "pftrace"):
-    try:
-        FORMATS.append(__import__(f"scoreboard.{_name}", fromlist=["read"]))
-    except ImportError:
-        pass
+FORMATS = [kineto, nsys, pftrace]
 # A change without a known effect is drawn again so many times.
 TRIES = 6
 CONTROLS = {"same", "weaker", "blind"}

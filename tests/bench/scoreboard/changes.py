@@ -3,6 +3,7 @@
 import bisect
 import collections
 import dataclasses
+import functools
 
 from .meetings import Meetings, Unknown, need
 from .recording import DEVICE, STEP
@@ -76,14 +77,24 @@ class Set:
             every = rng.choice([2, 3])
             steps = steps[rng.randrange(every) :: every]
         change.steps = [windows[k][2] for k in steps if windows[k][2]]
-        lengths = sorted(end - start for start, end, _ in windows)
-        return chosen, steps, change.size_pct * lengths[len(lengths) // 2] // 100
+        return chosen, steps, size_ns(change, windows)
+
+    @functools.cached_property
+    def meetings(self):
+        """Where the ranks meet; raises `Unknown` if that is not understood."""
+        return Meetings(self.recordings)
 
     def replay(self, change, wanted, **what):
-        made = Replay(self.recordings, Meetings(self.recordings), **what)
+        made = Replay(self.recordings, self.meetings, **what)
         change.effect = made.effect(wanted)
         made.apply()
         return made
+
+
+def size_ns(change, windows):
+    """The size of a change in a step of the middle length, ns."""
+    lengths = sorted(end - start for start, end, _ in windows)
+    return change.size_pct * lengths[len(lengths) // 2] // 100
 
 
 def segments(recording, lane):
@@ -192,7 +203,7 @@ def add(made):
     for recording, event in made:
         recording.events.append(event)
     for recording in {id(r): r for r, _ in made}.values():
-        recording.events.sort(key=lambda e: (e.start, -e.end))
+        recording.sort()
 
 
 def late(job, change):
@@ -200,10 +211,10 @@ def late(job, change):
     change.expect = "late"
     need(job.count > 1, "one rank")
     chosen, steps, size = job.draw(change)
-    meetings, pauses = Meetings(job.recordings), {}
+    meetings, pauses = job.meetings, {}
     for i in chosen:
         recording = job.recordings[i]
-        launches = {e.link: e for e in recording.of_kind("runtime")}
+        launches = recording.launches()
         windows = job.windows(i)
         met = [launches.get(e.link) for e in recording.events if id(e) in meetings.of]
         for k in steps:
@@ -282,8 +293,8 @@ def launched(job, i, chosen, length, kind="kernel"):
     """New activities behind others: `chosen` are (event, template, how many, length of each). Returns what the replay
     needs and a function that adds the events after it."""
     recording = job.recordings[i]
-    launches = {e.link: e for e in recording.of_kind("runtime")}
-    link = max((e.link for e in recording.events if isinstance(e.link, int)), default=0) + 1
+    launches = recording.launches()
+    link = recording.free_link()
     pauses, longer, plan = [], {}, []
     for event, template, n in chosen:
         launch, made_by = launches.get(event.link), launches.get(template.link)
@@ -366,11 +377,11 @@ def copy_hidden(job, change):
     for i in chosen:
         recording = job.recordings[i]
         copies = [e for e in recording.of_kind("copy") if e.link is not None]
-        launches = {e.link: e for e in recording.of_kind("runtime")}
+        launches = recording.launches()
         need(copies, "no copy to repeat")
         template = job.rng.choice(copies)
         need(template.link in launches, "a launch is not recorded")
-        link = max((e.link for e in recording.events if isinstance(e.link, int)), default=0) + 1
+        link = recording.free_link()
         for of in compute_in(job, i, steps).values():
             longest = max(of, key=lambda e: e.end - e.start, default=None)
             need(longest and launches.get(longest.link), "no kernels in these steps")
@@ -391,7 +402,7 @@ def link(job, change):
     """The transfers of one group take longer."""
     change.expect = "link"
     need(job.count > 1, "one rank")
-    meetings = Meetings(job.recordings)
+    meetings = job.meetings
     groups = collections.defaultdict(list)
     for meeting in meetings.all:
         groups[tuple(sorted(i for i, _ in meeting))].append(meeting)
@@ -399,8 +410,7 @@ def link(job, change):
     change.size_pct = job.rng.choice(SIZES)
     change.ranks, change.on = [job.numbers[i] for i in members], "all" if len(members) == job.count else "some"
     windows = job.windows(members[0])
-    lengths = sorted(end - start for start, end, _ in windows)
-    total, met = change.size_pct * lengths[len(lengths) // 2] // 100 * len(windows), groups[members]
+    total, met = size_ns(change, windows) * len(windows), groups[members]
     change.in_steps = "all"
 
     def transfer(meeting):
@@ -410,9 +420,7 @@ def link(job, change):
     whole = sum(transfer(m) for m in met)
     change.words = ["transfer", "link", "bandwidth"]
     slower = {id(m): total * transfer(m) // whole for m in met}
-    made = Replay(job.recordings, meetings, slower=slower)
-    change.effect = made.effect(total)
-    made.apply()
+    job.replay(change, total, slower=slower)
 
 
 def moved(job, change, of):
@@ -422,7 +430,7 @@ def moved(job, change, of):
     for e in job.recordings[i].events:
         to = of(e)
         e.start, e.end = to(e.start), to(e.end)
-    job.recordings[i].events.sort(key=lambda e: (e.start, -e.end))
+    job.recordings[i].sort()
 
 
 def clock_host(job, change):
@@ -487,22 +495,21 @@ def lose_stream(job, change):
     lose(job, change, of)
 
 
-def lose_launches(job, change):
+def lose_share(job, change, kind, name, shares):
     def of(recording):
-        need(recording.of_kind("runtime"), "no launches")
-        share = job.rng.choice([0.1, 0.5, 1.0])
-        return lambda e: e.kind == "runtime" and job.rng.random() < share
+        need(recording.of_kind(kind), f"no {name}")
+        share = job.rng.choice(shares)
+        return lambda e: e.kind == kind and job.rng.random() < share
 
     lose(job, change, of)
+
+
+def lose_launches(job, change):
+    lose_share(job, change, "runtime", "launches", [0.1, 0.5, 1.0])
 
 
 def lose_kernels(job, change):
-    def of(recording):
-        need(recording.of_kind("kernel"), "no kernels")
-        share = job.rng.choice([0.02, 0.1, 0.3])
-        return lambda e: e.kind == "kernel" and job.rng.random() < share
-
-    lose(job, change, of)
+    lose_share(job, change, "kernel", "kernels", [0.02, 0.1, 0.3])
 
 
 def lose_rank(job, change):

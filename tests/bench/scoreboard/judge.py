@@ -1,12 +1,12 @@
 """What `hta` says of a recording, and how right that is for a change of known effect."""
 
 import collections
-import csv
 import dataclasses
-import io
 import pathlib
 import subprocess
 import tempfile
+
+from .lines import ranks_of, table
 
 LIMIT_S = 120
 # A cause is told if it grew by so much of the effect.
@@ -28,11 +28,6 @@ EXPECTED = {
     "copy": {"copy_exposed", "copy_pageable", "copy_sync", "copy_small"} | WORK,
     "link": {"link_slow", "transfer_bandwidth", "transfer_bare", "transfer_queued", "step_outlier"},
 }
-
-
-def rows(hta, table, folder):
-    run = [hta, "query", f"SELECT * FROM {table}", folder, "--format", "csv"]
-    return list(csv.DictReader(io.StringIO(subprocess.run(run, capture_output=True, text=True).stdout)))
 
 
 @dataclasses.dataclass
@@ -57,10 +52,10 @@ class Answer:
             if not pathlib.Path(results).is_dir():
                 return cls(done.returncode, [], {}, [], done.stderr)
             account = collections.Counter()
-            for row in rows(hta, "time_account", results):
+            for row in table(hta, results, "time_account"):
                 account[int(row["rank"]), row["part"], row["finding_id"] or row["cause"]] += int(row["time_ns"])
-            found = rows(hta, "findings", results)
-            return cls(done.returncode, found, account, rows(hta, "trust", results), done.stdout)
+            found = table(hta, results, "findings")
+            return cls(done.returncode, found, account, table(hta, results, "trust"), done.stdout)
 
     def gains(self):
         return {f["finding_id"]: int(f["recoverable_ns"] or 0) for f in self.findings}
@@ -91,10 +86,6 @@ def said(finding):
 
 def all_of(finding):
     return " ".join(finding[c] for c in ("kind", "key", "sentence", "detail", "place", "action"))
-
-
-def ranks_of(finding):
-    return {int(r) for r in finding["ranks"].split(",") if r}
 
 
 def names(change, finding):

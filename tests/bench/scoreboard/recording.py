@@ -67,7 +67,8 @@ class Recording:
     format = ""
 
     def __init__(self, name, events, rank=None):
-        self.name, self.events, self.rank = name, sorted(events, key=lambda e: (e.start, -e.end)), rank
+        self.name, self.events, self.rank = name, list(events), rank
+        self.sort()
 
     def copy(self):
         """The same with events that may be changed."""
@@ -76,11 +77,23 @@ class Recording:
         new.events = [e.copy() for e in self.events]
         return new
 
+    def sort(self):
+        """Brings the events back into their order, after times have changed or events have come."""
+        self.events.sort(key=lambda e: (e.start, -e.end))
+
     def write(self, path):
         raise NotImplementedError
 
     def of_kind(self, *kinds):
         return [e for e in self.events if e.kind in kinds]
+
+    def launches(self):
+        """Calls of the host by what they have in common with the activity that they launched."""
+        return {e.link: e for e in self.of_kind("runtime") if e.link is not None}
+
+    def free_link(self):
+        """A link that nothing has; those above it are free, too."""
+        return max((e.link for e in self.events if isinstance(e.link, int)), default=0) + 1
 
     def steps(self):
         """Marked steps of the thread that has most of them."""

@@ -25,7 +25,7 @@ class HostMap:
     """New times of a host: pauses put time in, waits that need less take it out again."""
 
     def __init__(self):
-        self.at, self.before, self.after = [], [], []
+        self.at, self.after = [], []
 
     def shift(self, t):
         """By how much later what starts at `t` is."""
@@ -34,7 +34,6 @@ class HostMap:
 
     def put(self, t, shift):
         self.at.append(t)
-        self.before.append(self.after[-1] if self.after else 0)
         self.after.append(shift)
 
     def start(self, t):
@@ -50,11 +49,11 @@ class WaitingMap(HostMap):
 
     def __init__(self, host, waits):
         super().__init__()
-        self.at, self.before, self.after = host.at, host.before, host.after
+        self.at, self.after = host.at, host.after
         self.waits = waits
         self.starts = [start for start, *_ in waits]
 
-    def inside(self, t, at_end):
+    def inside(self, t):
         i = bisect.bisect_left(self.starts, t) - 1
         if i >= 0:
             start, end, new_start, new_end = self.waits[i]
@@ -63,11 +62,11 @@ class WaitingMap(HostMap):
         return None
 
     def start(self, t):
-        inside = self.inside(t, False)
+        inside = self.inside(t)
         return super().start(t) if inside is None else inside
 
     def end(self, t):
-        inside = self.inside(t, True)
+        inside = self.inside(t)
         return super().end(t) if inside is None else inside
 
 
@@ -77,7 +76,7 @@ class Rank:
     def __init__(self, recording, offset, pauses, longer):
         self.recording, self.offset, self.longer = recording, offset, longer
         self.device = [e for e in recording.events if e.kind in DEVICE]
-        launches = {e.link: e for e in recording.events if e.kind == "runtime" and e.link is not None}
+        launches = recording.launches()
         self.launch = {id(e): launches.get(e.link) for e in self.device}
         delays = sorted(e.start - self.launch[id(e)].start for e in self.device if self.launch[id(e)])
         self.least = max(0, delays[len(delays) // 50]) if delays else 0
@@ -228,7 +227,7 @@ class Replay:
                 else:
                     new = host.start(e.start)
                     e.start, e.end = new, max(new, host.end(e.end))
-            rank.recording.events.sort(key=lambda e: (e.start, -e.end))
+            rank.recording.sort()
 
 
 def range_on_device(lane, e):
