@@ -1,6 +1,6 @@
 //! Where ranks are in pipelines, by the messages that they exchange, directly or by way of others. The groups
-//! are not asked: a pipeline may use one for each pair of stages, and the first of a pair is another stage in
-//! each.
+//! are asked only whether they are of another dimension: a pipeline may use one for each pair of stages, and
+//! the first of a pair is another stage in each.
 
 use crate::job::connected::connected;
 use crate::job::matching::Member;
