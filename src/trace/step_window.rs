@@ -104,10 +104,15 @@ pub(crate) fn finish(
 
 /// Marks steps as partial that launch far less than is usual for their kind.
 fn mark_small(steps: &mut Steps, launched: &[u64], c: &Columns) {
-    let mut alike: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+    // Where every k-th step does more, the others are not small, though they may be fewer.
+    let seen = steps.steps.iter().zip(launched).map(|(s, n)| Some(*n).filter(|_| !s.is_partial));
+    let period = StepPeriod::find(&seen.collect::<Vec<_>>()).filter(|_| !steps.are_iterations());
+    let period = period.filter(|p| (0..steps.steps.len() as u32).filter(|i| !p.holds(*i)).count() > 1);
+    let mut alike: BTreeMap<(Option<String>, bool), Vec<usize>> = BTreeMap::new();
     for (i, step) in steps.steps.iter().enumerate() {
         let kind = steps.are_iterations().then(|| iteration_kind(c.strings.get(step.name)));
-        alike.entry(kind).or_default().push(i);
+        let does_more = period.is_some_and(|p| p.holds(i as u32));
+        alike.entry((kind, does_more)).or_default().push(i);
     }
     for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
         // Of what is lost nothing is known, so it does not say what is usual.

@@ -215,6 +215,31 @@ fn equal_steps_have_a_summary_and_nothing_slow() {
     assert!(answer.rows("slow_steps").is_empty() && observation(&answer).is_none());
 }
 
+/// Of five steps three launch twice as much: the others do less by design, and are whole. One among them that is cut
+/// has less than its like.
+#[test]
+fn where_every_second_step_does_more_the_others_are_whole() {
+    let partial = |launches: &[i64]| -> Vec<bool> {
+        let mut t = TraceBuilder::new().rank(0).world(1);
+        let mut at = 0;
+        for (number, n) in (1..).zip(launches) {
+            let mut main = t.thread(1);
+            main.step(number, us(at)..us(at + 20 * n + 30));
+            for k in 0..*n {
+                let start = at + 20 * k;
+                main.launch(us(start)..us(start + 5)).kernel("gemm", 7, us(start + 10)..us(start + 25));
+            }
+            at += 20 * n + 40;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let rows = answer(&write(folder.path(), &[t]), &options()).rows("steps");
+        rows.iter().map(|r| r.cell("is_partial") == Value::Bool(true)).collect()
+    };
+    assert_eq!(partial(&[20, 10, 20, 10, 20]), [false; 5]);
+    assert_eq!(partial(&[20, 20, 10, 20, 20]), [false, false, true, false, false]);
+    assert_eq!(partial(&[20, 10, 20, 5, 20, 10, 20]), [false, false, false, true, false, false, false]);
+}
+
 #[test]
 fn chosen_steps_are_judged_as_if_the_others_were_not_there() {
     let mut two = options();
