@@ -3,7 +3,7 @@
 use crate::api::{Partial, rows};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::Ns;
+use hta_base::units::{Ns, percent};
 use hta_trace::category::Class;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};
 use hta_trace::strings::StrId;
@@ -50,4 +50,16 @@ pub(crate) fn sums(partials: &[Partial]) -> BTreeMap<String, Ns> {
         *out.entry(row.name.to_string()).or_default() += row.self_ns;
     }
     out
+}
+
+/// Operators of a job without a device that are told.
+const TOLD: usize = 5;
+
+/// Operators of a CPU job with the most time of their own, as shares of all of that, percent.
+pub(crate) fn largest(operators: &BTreeMap<String, Ns>) -> Vec<(String, f64)> {
+    let total: Ns = operators.values().sum();
+    let mut all: Vec<(&String, &Ns)> = operators.iter().filter(|(name, _)| !name.is_empty()).collect();
+    all.sort_by_key(|(name, ns)| (Reverse(**ns), *name));
+    let share = |ns: Ns| percent(ns, total).unwrap_or(0.0);
+    all.into_iter().take(TOLD).map(|(name, ns)| (name.clone(), share(*ns))).collect()
 }

@@ -58,6 +58,9 @@ const UNPROVEN_PCT: f64 = 5.0;
 /// Smallest number of collectives of one step for that.
 const LAST_OF: u32 = 8;
 
+/// Behind another rank, one that costs this part of `--straggler-min-pct` is told.
+const BEHIND: f64 = 2.0;
+
 pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRanks {
     let mut out = LateRanks::default();
     if job.parts.len() < 2 {
@@ -90,14 +93,17 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
             out.push_beside_tokens(late, s, [s, &whole].map(|s| reasons(s, why).1));
             continue;
         }
-        // A rank that is late behind others is told by `stragglers`; what is first to repair stands here.
         let share = percent(s.gain, judged.length.time).unwrap_or(0.0);
         let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
+        let late = late_rank(job, out.stragglers.len(), (s, None), (judged, why, clocks));
+        // What is first to repair is the cause; who is late behind it is told with it.
+        if let Some(part) = s.behind.first().filter(|_| share * BEHIND >= options.across.straggler_min_pct) {
+            out.tell_behind(&late, *part);
+        }
         if is_seldom || !s.behind.is_empty() {
-            out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, (s, None), (judged, why, clocks))));
+            out.in_steps.extend(is_seldom.then_some(LateRank { index: 0, ..late }));
             continue;
         }
-        let late = late_rank(job, out.stragglers.len(), (s, None), (judged, why, clocks));
         let wider = (late.kind == CauseKind::Throttled).then(|| {
             let is_named = |part| out.names(job, part) || is_judged(part);
             late_clocks::with_unnamed(job, clocks, s, is_named, judged)

@@ -7,7 +7,8 @@ use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::stragglers::Straggler;
 use hta_base::units::Ns;
-use std::collections::BTreeMap;
+use hta_base::wording::counts::uncapital;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One straggler, or several ranks that are late together or in turn.
 #[derive(Debug, Clone)]
@@ -59,6 +60,8 @@ pub(crate) struct LateRanks {
     places: BTreeMap<(u32, StepKey), usize>,
     /// By part, for jobs without steps.
     parts: BTreeMap<u32, usize>,
+    /// Stragglers that are told with ranks that they hide.
+    has_behind: BTreeSet<usize>,
     /// Parts and steps that are late because of tokens: the cause of that owns the waits, but for the share
     /// of a straggler that the same parts are beside that.
     by_tokens: BTreeMap<(u32, Option<StepKey>), Option<WaitsShare>>,
@@ -90,6 +93,18 @@ impl LateRanks {
             }
         }
         self.stragglers.push(late);
+    }
+
+    /// Says of the straggler that a part is, which hides others, that these are late behind it; only of those
+    /// that cost most, which come first.
+    pub(super) fn tell_behind(&mut self, late: &LateRank, part: u32) {
+        let index = self.parts.get(&part).filter(|index| !self.has_behind.contains(*index)).copied();
+        let Some(first) = index.and_then(|index| self.stragglers.get_mut(index)) else { return };
+        self.has_behind.extend(index);
+        let words = &late.words;
+        let why = if words.why.is_empty() { String::new() } else { format!(": {}", uncapital(&words.why)) };
+        let stop = if first.words.why.is_empty() { "" } else { ". " };
+        first.words.why.push_str(&format!("{stop}Behind it {} as well{why}", uncapital(&words.what)));
     }
 
     /// Whether a part is one of the ranks that are told.

@@ -5,6 +5,7 @@ use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::host_operators;
 use crate::diagnosis::only_copies;
 use crate::diagnosis::open_books;
 use crate::diagnosis::paced;
@@ -96,7 +97,7 @@ pub(crate) fn verdict(found: &Diagnosis, outside: OutsideSteps) -> JobVerdict {
         once: gains(true),
         totals: totals(account),
         mix: mix(account),
-        operators: operators(found),
+        operators: host_operators::largest(&found.operators),
     }
 }
 
@@ -235,20 +236,6 @@ fn mix(account: &JobAccount) -> Vec<(String, f64)> {
     shares.into_iter().map(|(name, ns)| (name.replace('_', " "), percent(ns, total).unwrap_or(0.0))).collect()
 }
 
-/// Largest number of operators that are told.
-const OPERATORS: usize = 5;
-
-/// Operators of a CPU job with the most time of their own, as shares of all of that, percent.
-fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
-    let total: Ns = found.operators.values().sum();
-    let mut all: Vec<(&String, &Ns)> = found.operators.iter().filter(|(name, _)| !name.is_empty()).collect();
-    all.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), (*name).clone()));
-    all.into_iter()
-        .take(OPERATORS)
-        .map(|(name, ns)| (name.clone(), percent(*ns, total).unwrap_or(0.0)))
-        .collect()
-}
-
 fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCause {
     let first = cause.evidence.first();
     let time = saved(cause, account, trust);
@@ -326,7 +313,11 @@ fn sentences(found: &Diagnosis, causes: &[ToldCause], between: Option<&str>) -> 
             // Names of functions are told with their file and line.
             let line = place.split(' ').next().unwrap_or_default();
             let is_told = place.is_empty() || detail.contains(line) || first.sentence.contains(line);
-            if is_told { format!("{detail}.") } else { format!("{detail}: {place}.") }
+            // The place is that of the first sentence.
+            let (numbers, more) = detail
+                .split_once(". ")
+                .map_or((detail, String::new()), |(numbers, more)| (numbers, format!(" {more}.")));
+            if is_told { format!("{detail}.") } else { format!("{numbers}: {place}.{more}") }
         }
     };
     [format!("{}.{saves}", first.sentence), shows]

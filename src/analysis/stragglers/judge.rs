@@ -15,7 +15,8 @@
 //!    excess above the threshold, is judged by what repairing all of them saves, with the same test for sets.
 //! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any
 //!    other rank in any step, or, of a few steps of several ranks, of all others, and [`DEVIATIONS`] robust
-//!    standard deviations of the usual differences between ranks.
+//!    standard deviations of the usual differences between ranks. Ranks that are late at once are one: what
+//!    repairing all of them saves stands out from the others in the same step, and is the most of any step.
 //! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`]
 //!    deviations.
 //! 6. With several steps, the stragglers found are removed and the others are judged again, as long as

@@ -1,6 +1,6 @@
 //! One round of judging: which ranks are late beyond chance, given those found before.
 
-use crate::job::delay::{Chain, Lateness, StepKey};
+use crate::job::delay::{Chain, StepKey};
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
 use hta_base::order_statistics::median;
@@ -8,7 +8,7 @@ use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A single step stands out if its gain is at least this many times the largest of any other rank,
-const STANDS_OUT: i64 = 3;
+pub(super) const STANDS_OUT: i64 = 3;
 /// Of so many steps one may have such a gain on a rank of its own.
 const FEW_OF: usize = 10;
 
@@ -36,10 +36,10 @@ const LEAST_CHAINS: usize = 3;
 
 /// Chains by step, with the measures of each part.
 pub(super) struct JudgeRound<'a> {
-    steps: &'a [StepKey],
+    pub(super) steps: &'a [StepKey],
     thresholds: &'a [Ns],
     /// With the index of its step.
-    chains: Vec<(&'a Chain, usize)>,
+    pub(super) chains: Vec<(&'a Chain, usize)>,
     /// Parts that are compared, in order.
     pub(super) parts: Vec<u32>,
     /// By part and step.
@@ -75,11 +75,11 @@ impl<'a> JudgeRound<'a> {
         Self { steps, thresholds, chains, parts: measures.keys().copied().collect(), measures }
     }
 
-    fn of(&self, part: u32) -> &[StepMeasure] {
+    pub(super) fn of(&self, part: u32) -> &[StepMeasure] {
         self.measures.get(&part).map_or(&[], Vec::as_slice)
     }
 
-    fn limit(&self, part: u32) -> Ns {
+    pub(super) fn limit(&self, part: u32) -> Ns {
         self.thresholds.get(part as usize).copied().unwrap_or(Ns::MAX)
     }
 
@@ -104,14 +104,13 @@ impl<'a> JudgeRound<'a> {
         let by_step: Vec<Vec<Ns>> =
             (0..n).map(|s| self.parts.iter().map(|p| self.of(*p)[s].balance).collect()).collect();
         let balances = Balances(&by_step);
-        if is_first {
-            self.together(&balances, &mut found);
-        }
+        self.together(&balances, &mut found);
         self.persistent(&balances, &mut found);
         // A persistent straggler distorts what is usual, so the other ranks are judged in the next round,
         // without it.
         if found.stragglers.is_empty() {
             found.stragglers = self.single_steps();
+            found.stragglers.extend(self.sets_in_steps());
         }
         if found.stragglers.is_empty() && is_first {
             found.stragglers.extend(self.rotating());
@@ -219,7 +218,7 @@ impl<'a> JudgeRound<'a> {
 
     /// The threshold for standing out: robust standard deviations of the differences between ranks, ns.
     /// `None` with too few comparisons.
-    fn deviation(&self) -> Option<Ns> {
+    pub(super) fn deviation(&self) -> Option<Ns> {
         if self.parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
             return None;
         }
@@ -296,68 +295,6 @@ impl<'a> JudgeRound<'a> {
             .then(|| self.straggler(Pattern::Rotating, &cells, NoChance::StandsOut))
     }
 
-    /// Finds sets of equally late ranks that are late in at least half of the steps.
-    fn together(&self, balances: &Balances, found: &mut RoundFindings) {
-        let n = self.steps.len();
-        let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
-        for (c, step) in &self.chains {
-            let is_late = |l: &&Lateness| l.excess() >= self.limit(l.member.part);
-            let late: Vec<u32> = c.lates.iter().filter(is_late).map(|l| l.member.part).collect();
-            if late.len() < 2 || late.len() * 2 > c.arrivals.len() {
-                continue;
-            }
-            let last = c.arrivals.iter().map(|(_, t)| *t).max().unwrap_or(0);
-            let others =
-                c.arrivals.iter().filter(|(p, _)| !late.contains(p)).map(|(_, t)| *t).max().unwrap_or(last);
-            let excess = late.iter().filter_map(|p| c.late(*p)).map(|l| l.excess()).max().unwrap_or(0);
-            let m = &mut sets.entry(late).or_insert_with(|| vec![(0, 0); n])[*step];
-            m.0 += (last - others).max(0).min(excess);
-            m.1 += excess;
-        }
-        let mut ordered: Vec<_> = sets.into_iter().collect();
-        ordered.sort_by_key(|(set, m)| (std::cmp::Reverse(m.iter().map(|m| m.0).sum::<Ns>()), set.clone()));
-        for (set, by_step) in ordered {
-            let limit = set.iter().map(|p| self.limit(*p)).max().unwrap_or(0);
-            let late: Vec<usize> = (0..n).filter(|s| by_step[*s].0 >= limit).collect();
-            let gain: Ns = late.iter().map(|s| by_step[*s].0).sum();
-            // A set is reported if repairing a single one of its ranks would not suffice.
-            let alone = |p: &u32| late.iter().map(|s| self.of(*p)[*s].gain).sum::<Ns>();
-            let best: Ns = set.iter().map(alone).max().unwrap_or(0);
-            let known = found.stragglers.iter().any(|s| s.parts.iter().any(|p| set.contains(p)));
-            if late.len() * 2 < n || late.is_empty() || best * 2 > gain || known {
-                continue;
-            }
-            let places: Vec<usize> = set.iter().filter_map(|p| self.parts.binary_search(p).ok()).collect();
-            let p_value = balances.p_values(&[places]).and_then(|p| p.first().copied());
-            // Sets of several sizes are tried, and each may be late by chance.
-            let sizes = (self.parts.len() / 2).max(1) as f64;
-            let Some(p) = p_value.filter(|p| *p * sizes <= P_MOST) else {
-                if !found.unproven.iter().any(|u| u.parts.iter().any(|p| set.contains(p))) {
-                    let gain = gain / late.len() as i64;
-                    let late = late.len();
-                    found.unproven.push(Unproven {
-                        parts: set,
-                        late,
-                        gain,
-                        p_value,
-                        ranks: self.parts.len(),
-                    });
-                }
-                continue;
-            };
-            found.stragglers.push(Straggler {
-                pattern: Pattern::Together,
-                steps: late.iter().map(|s| (self.steps[*s], set.clone())).collect(),
-                gain,
-                excess: late.iter().map(|s| by_step[*s].1).sum(),
-                parts: set,
-                behind: Vec::new(),
-                is_beside_tokens: false,
-                evidence: NoChance::Permutation(p),
-            });
-        }
-    }
-
     /// The part with the largest own gain, with ns per step.
     pub(super) fn largest(&self) -> Option<(u32, Ns)> {
         let n = self.steps.len().max(1) as i64;
@@ -370,7 +307,7 @@ impl<'a> JudgeRound<'a> {
 /// Measures of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StepMeasure {
-    gain: Ns,
+    pub(super) gain: Ns,
     excess: Ns,
     /// How much longer it worked than the median of the others in all chains of the step, minus the time by
     /// which it was faster in others.

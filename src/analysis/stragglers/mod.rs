@@ -9,6 +9,7 @@ mod job_chains;
 mod judge;
 mod judge_round;
 mod judged;
+mod late_sets;
 mod marks;
 mod report;
 mod straggler;

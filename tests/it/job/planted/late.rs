@@ -239,3 +239,42 @@ fn a_delay_that_goes_through_all_buckets_counts_once() {
     within("excess", row.int("excess_sum_ns"), expected, 1);
     assert!(expected > 8 * us(1_800) && expected < 8 * us(2_200));
 }
+
+/// Ranks that are late at once hide each other, and rank 5 hides both: they are told with it.
+#[test]
+fn ranks_that_are_late_at_once_in_few_steps_are_told_behind_a_slower_one() {
+    let program = |rank: u32, step: u64| {
+        let slow = if rank == 5 { ms(4) } else { us(100) };
+        let slower = if [1, 4].contains(&rank) && [12, 16].contains(&step) { ms(2) } else { us(100) };
+        plain(rank, step, vec![kernel("slow", slow), kernel("slower", slower)])
+    };
+    let answer = Recording::full().answer(&simulated(&program));
+    let rows = answer.rows("stragglers");
+    let who: Vec<(&str, &str, &str)> =
+        rows.iter().map(|r| (r.text("pattern"), r.text("ranks"), r.text("behind_ranks"))).collect();
+    assert_eq!(who, [("persistent", "5", ""), ("in_steps", "1, 4", "5")]);
+    assert_eq!(rows[1].int("late_step_count"), 2);
+    let first = &answer.rows("findings")[0];
+    let behind =
+        "Behind it ranks 1, 4 are late in steps 12, 16 (2 of 8) as well: its kernel `slower` takes 2.00 ms";
+    assert_eq!(first.text("ranks"), "5");
+    assert!(first.text("detail").contains(behind), "{}", first.text("detail"));
+}
+
+/// One late rank of the step and another that is not as late are no set.
+#[test]
+fn ranks_that_are_late_by_different_amounts_are_told_apart() {
+    let program = |rank: u32, step: u64| {
+        let slow = if rank == 5 { ms(6) } else { us(100) };
+        let late = if step == 12 { [(1, 3_000), (4, 1_000)].into_iter().collect() } else { BTreeMap::new() };
+        plain(
+            rank,
+            step,
+            vec![kernel("slow", slow), kernel("slower", us(late.get(&rank).copied().unwrap_or(100)))],
+        )
+    };
+    let answer = Recording::full().answer(&simulated(&program));
+    let rows = answer.rows("stragglers");
+    let who: Vec<(&str, &str)> = rows.iter().map(|r| (r.text("ranks"), r.text("behind_ranks"))).collect();
+    assert_eq!(who, [("5", ""), ("1", "5"), ("4", "1, 5")]);
+}
