@@ -1,7 +1,7 @@
 //! Causes of idle time, of waiting behind it, and of exposed copies.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::account::TimePart;
+use crate::diagnosis::account::{Lost, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
@@ -49,7 +49,7 @@ impl Context<'_> {
         let members = self.members(&found.owned);
         let ranks = match self.sole_rank(&found.owned) {
             Some(rank) if members.contains(&rank) => vec![rank],
-            _ if (rule.joins_alike)(key) => self.with_alike(kind, members),
+            _ if rule.joins_alike => self.with_alike((kind, rule), key, members),
             _ => members,
         };
         if ranks.is_empty() {
@@ -152,14 +152,16 @@ impl Context<'_> {
     }
 
     /// Adds the ranks whose hosts do the same for as long: their devices do not wait for it only because they
-    /// wait for the first ones.
-    fn with_alike(&self, kind: CauseKind, ranks: Vec<u32>) -> Vec<u32> {
+    /// wait for the first ones. Time that is lost for another key of the kind is not the same.
+    fn with_alike(&self, (kind, rule): (CauseKind, &LostRule), key: &str, ranks: Vec<u32>) -> Vec<u32> {
         if ranks.is_empty() {
             return ranks;
         }
         let mut times: BTreeMap<u32, Ns> = BTreeMap::new();
         for (_, (part, _), cell) in self.account.cells() {
-            *times.entry(self.rank(part)).or_default() += cell.host_of(kind);
+            let is_other = |l: &&Lost| l.kind == kind && (rule.key)(&l.key) != key;
+            let others: Ns = cell.lost.iter().filter(is_other).map(|l| l.time).sum();
+            *times.entry(self.rank(part)).or_default() += cell.host_of(kind) - others;
         }
         let of = |rank: &u32| times.get(rank).copied().unwrap_or(0);
         let least = ranks.iter().map(of).max().unwrap_or(0) / 2;

@@ -163,9 +163,8 @@ pub(crate) struct LostRule {
     /// Host time that a repair saves, from the time that the host does this, and the idle time that the cause
     /// owns, ns.
     pub(crate) saves: fn(Ns, Ns) -> Ns,
-    /// Whether ranks belong to a cause of this key whose hosts do the same, but whose devices do not wait for
-    /// it.
-    pub(crate) joins_alike: fn(&str) -> bool,
+    /// Whether ranks belong to a cause whose hosts do the same, but whose devices do not wait for it.
+    pub(crate) joins_alike: bool,
     pub(crate) is_told: fn(&LostWords) -> bool,
     pub(crate) words: fn(&LostWords) -> CauseWords,
     /// Whether the largest names are evidence.
@@ -207,7 +206,7 @@ impl LostRule {
         uses: None,
         late_by: &[],
         saves: |own, idle| own.max(idle),
-        joins_alike: |_| true,
+        joins_alike: true,
         // Without a device nothing waits for launches; only code that can be named is a cause.
         is_told: |w| w.trust.vendor != DeviceVendor::Host,
         words: |_| CauseWords::default(),
@@ -236,7 +235,7 @@ impl LostRule {
         ..LostRule::HOST
     };
     pub(crate) const COPIES: LostRule =
-        LostRule { place: LostPlace::Copies, joins_alike: |_| false, tint: Some(7), ..LostRule::HOST };
+        LostRule { place: LostPlace::Copies, joins_alike: false, tint: Some(7), ..LostRule::HOST };
 }
 
 pub(crate) struct TransferRule {

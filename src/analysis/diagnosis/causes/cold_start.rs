@@ -17,7 +17,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "that part of what launching, waiting calls, allocation and code without a name own of I",
     shown_by: "tests/it/analyses/owners.rs",
     family: CauseFamily::Lost(LostRule {
-        joins_alike: |_| false,
+        joins_alike: false,
         words: |w: &LostWords| {
             let action = "record later, after a warm-up of some steps, as schedule(warmup=...) does";
             CauseWords::new("The first steps are cold", w.idle(), action)

@@ -17,7 +17,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/it/analyses/host_callback.rs",
     family: CauseFamily::Lost(LostRule {
         uses: Some(&[]),
-        joins_alike: |_| false,
+        joins_alike: false,
         words,
         // They are not among what host threads do.
         names_parts: |_| false,

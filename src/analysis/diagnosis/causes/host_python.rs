@@ -30,7 +30,6 @@ pub(super) const RULE: CauseRule = CauseRule {
         key: |key| key,
         uses: Some(CODE),
         late_by: CODE,
-        joins_alike: |key| key.is_empty(),
         is_told: |w| w.trust.vendor != DeviceVendor::Host || !w.key.is_empty(),
         words,
         finish,

@@ -23,7 +23,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/data/roles/loop/actor",
     family: CauseFamily::Lost(LostRule {
         uses: Some(&[]),
-        joins_alike: |_| false,
+        joins_alike: false,
         // It is told of processes without devices, too: their phases have names.
         is_told: |_| true,
         words,

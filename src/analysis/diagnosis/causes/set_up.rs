@@ -13,7 +13,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "that I and M",
     shown_by: "tests/it/analyses/owners.rs",
     family: CauseFamily::Lost(LostRule {
-        joins_alike: |_| false,
+        joins_alike: false,
         words: |w: &LostWords| {
             let what =
                 format!("{} during set-up, before the first forward pass, once", w.device_of_ranks("idles"));
