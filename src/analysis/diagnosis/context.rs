@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Smallest owned time for a rank to belong to a cause, percent of the time of the job.
-const MEMBER_PCT: f64 = 1.0;
+pub(crate) const MEMBER_PCT: f64 = 1.0;
 
 /// Share of what a cause owns from which it is that of the one rank that owns it, percent.
 pub(crate) const SOLE_PCT: f64 = 95.0;
@@ -28,8 +28,8 @@ pub(crate) struct Context<'a> {
     pub(crate) account: &'a JobAccount,
     pub(crate) trust: &'a RecordingTrust,
     pub(crate) topology: &'a Topology,
-    /// Number and sum of the pauses, by rank.
-    pub(crate) pauses: &'a BTreeMap<u32, (u64, Ns)>,
+    /// Number and sum of the pauses, by rank and name.
+    pub(crate) pauses: &'a BTreeMap<(u32, String), (u64, Ns)>,
     pub(crate) repairs: &'a Repairs,
     pub(crate) clocks: &'a JobClocks,
     pub(crate) late: &'a LateRanks,

@@ -144,11 +144,11 @@ fn sort_by_importance(causes: &mut [Cause]) {
     });
 }
 
-/// Number and sum of the pauses, by rank.
-fn sums_of_pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
-    let mut out: BTreeMap<u32, (u64, Ns)> = BTreeMap::new();
+/// Number and sum of the pauses, by rank and name.
+fn sums_of_pauses(partials: &[Partial]) -> BTreeMap<(u32, String), (u64, Ns)> {
+    let mut out: BTreeMap<(u32, String), (u64, Ns)> = BTreeMap::new();
     for row in rows::<HostPauses>(partials) {
-        let sum = out.entry(row.rank).or_default();
+        let sum = out.entry((row.rank, row.name.to_string())).or_default();
         sum.0 += 1;
         sum.1 += row.excess_ns;
     }

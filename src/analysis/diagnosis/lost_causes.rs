@@ -5,11 +5,11 @@ use crate::diagnosis::account::{Lost, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
-use crate::diagnosis::context::{Context, SOLE_PCT};
+use crate::diagnosis::context::{Context, MEMBER_PCT, SOLE_PCT};
 use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost::OTHER_NAMES;
-use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
+use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, NamedTime, shown};
 use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -23,6 +23,9 @@ const FEW_STEPS_PCT: Ns = 80;
 const MOST_PCT: Ns = 50;
 /// of which all are at least so many times as many.
 const FEW_OF: usize = 10;
+
+/// Ranks own clearly more of a cause than others if the gap is this part of what those own.
+const UNEVEN: Ns = 5;
 
 /// A step that owns this part of a cause owns much of it.
 const LARGE_STEP: Ns = 20;
@@ -73,6 +76,7 @@ impl Context<'_> {
         self.name_steps(&mut cause);
         cause.evidence = self.evidence_of_lost(&cause, rule, &words);
         (rule.finish)(self, &mut cause);
+        cause.words.why.push_str(&self.uneven(&cause).unwrap_or_default());
         if self.takes_turns(&cause.owned) {
             cause.words.what.push_str(", each time on another rank");
         }
@@ -169,6 +173,34 @@ impl Context<'_> {
         times.keys().copied().filter(is_alike).collect()
     }
 
+    /// The ranks that own more of a cause than all others, in words behind its numbers; `None` if there is no
+    /// gap between them and the others that is as large as a share that makes a rank a member.
+    fn uneven(&self, cause: &Cause) -> Option<String> {
+        let mut times: Vec<(Ns, u32)> = cause.ranks.iter().map(|rank| (0, *rank)).collect();
+        for ((_, (part, _), of), ns) in &cause.owned {
+            let at = cause.ranks.binary_search(&self.rank(*part)).ok();
+            if let Some(at) = at.filter(|_| *of != TimePart::Waiting) {
+                times[at].0 += ns;
+            }
+        }
+        times.sort_unstable();
+        let (least, _) = *times.first()?;
+        let gap = |at: &usize| times[*at].0 - times[*at - 1].0;
+        let at = (1..times.len()).max_by_key(gap).filter(|at| (times.len() - at) * 2 <= times.len())?;
+        let (below, gap) = (times[at - 1].0, gap(&at));
+        let is_clear = gap * UNEVEN >= below && gap >= below - least;
+        // A rank that owns next to nothing only does the same.
+        let is_large = percent(gap.min(below), self.account.length).is_some_and(|p| p >= MEMBER_PCT);
+        (is_clear && is_large).then(|| {
+            let mut ranks: Vec<u32> = times[at..].iter().map(|(_, rank)| *rank).collect();
+            ranks.sort_unstable();
+            let (steps, count) = (self.account.steps.len().max(1) as Ns, ranks.len() as Ns);
+            let most = fmt_ns(times[at..].iter().map(|(ns, _)| ns).sum::<Ns>() / steps / count);
+            let (who, below) = (self.job.words.named(&ranks), fmt_ns(below / steps));
+            format!("; most on {who}: {most}, on the others {below} at most")
+        })
+    }
+
     /// Whether only the first iteration after the profiler started owns time. It is not how an engine runs.
     pub(crate) fn is_only_of_first(&self, owned: &OwnedTime) -> bool {
         let is_first =
@@ -177,10 +209,25 @@ impl Context<'_> {
             && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
 
-    /// Adds number and sum of the pauses of a cause, and the sums of its ranks as a range, to its evidence.
+    /// Adds number and sum of the pauses of a cause, and the sums of its ranks, to its evidence; to its
+    /// numbers the name in which they are longest, if that is a large part and not what it is about.
     pub(crate) fn add_pauses(&self, cause: &mut Cause) {
-        let of_ranks = || cause.ranks.iter().filter_map(|r| self.pauses.get(r));
+        let (mut by_rank, mut by_name) = (BTreeMap::<u32, (u64, Ns)>::new(), BTreeMap::<&str, Ns>::new());
+        for ((rank, name), (n, ns)) in self.pauses {
+            if cause.ranks.binary_search(rank).is_ok() {
+                let sum = by_rank.entry(*rank).or_default();
+                (sum.0, sum.1) = (sum.0 + n, sum.1 + ns);
+                *by_name.entry(name).or_default() += ns;
+            }
+        }
+        let of_ranks = || by_rank.values();
         let sums = || of_ranks().map(|(_, ns)| *ns);
+        if let Some((name, most)) = by_name.iter().max_by_key(|(_, ns)| **ns).filter(|_| cause.key.is_empty())
+            && let Some(share) = percent(*most, sums().sum()).filter(|share| *share >= LARGE_PART_PCT)
+        {
+            let (share, name) = (fmt_pct(Some(share)), shown(name));
+            cause.words.why.push_str(&format!("; {share} of the pauses are in {name}"));
+        }
         let (least, most) = (fmt_ns(sums().min().unwrap_or(0)), fmt_ns(sums().max().unwrap_or(0)));
         let of_rank = match () {
             () if sums().count() < 2 => String::new(),

@@ -3,12 +3,15 @@
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::vendor::DeviceVendor;
-use hta_base::units::{Ns, fmt_ns};
+use hta_base::units::{Ns, fmt_ns, fmt_pct};
 use hta_base::wording::names::{built_in, frame_parts, in_sentence};
 use hta_trace::kernel::short_name;
 
 /// Share from which a name is a large part of its cause, percent.
 pub(crate) const LARGE_PART_PCT: f64 = 30.0;
+
+/// Share from which the largest of many names is told, percent.
+const TOLD_PART_PCT: f64 = 10.0;
 
 /// A name with the lost time that it owns.
 pub(crate) struct NamedTime<'a> {
@@ -102,6 +105,18 @@ impl LostWords<'_> {
     pub(crate) fn top_name(&self) -> String {
         let top = self.top.first().map(|t| format!("{}{}", shown(t.name), t.place()));
         top.unwrap_or_else(|| "code that was not recorded".to_string())
+    }
+
+    /// The largest name behind the numbers, and whether it is a large part of many.
+    pub(crate) fn largest_part(&self) -> String {
+        let share = |t: &NamedTime| fmt_pct(Some(t.share));
+        match self.top.first().filter(|t| t.share >= TOLD_PART_PCT) {
+            Some(t) if t.share >= LARGE_PART_PCT && !self.is_mostly_unrecorded() => {
+                format!("; the largest part is {} ({})", shown(t.name), share(t))
+            }
+            Some(t) => format!(", spread over many operators, {} with {}", shown(t.name), share(t)),
+            None => ", spread over many operators".to_string(),
+        }
     }
 
     /// The words of copies of some kind.

@@ -1,12 +1,11 @@
 //! `host_dispatch`: the device idles while the launching thread runs operators and launches kernels.
 
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, shown};
+use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::TimeUse;
-use hta_base::units::fmt_pct;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_dispatch",
@@ -51,12 +50,6 @@ fn is_told(w: &LostWords) -> bool {
 }
 
 fn words(w: &LostWords) -> CauseWords {
-    let spread = match w.top.first() {
-        Some(t) if t.share >= LARGE_PART_PCT && !w.is_mostly_unrecorded() => {
-            format!("; the largest part is {} ({})", shown(t.name), fmt_pct(Some(t.share)))
-        }
-        _ => ", spread over many operators".to_string(),
-    };
     let by_graph = w.trust.by_graph;
     let action = match w.trust.vendor {
         DeviceVendor::Nvidia if by_graph => {
@@ -69,7 +62,7 @@ fn words(w: &LostWords) -> CauseWords {
     let runs = if by_graph { "launches too slowly" } else { "launches kernels one by one" };
     CauseWords::new(
         format!("{} while the host {runs}", w.device_of_ranks("waits")),
-        format!("{}{spread}", w.idle()),
+        format!("{}{}", w.idle(), w.largest_part()),
         action,
     )
 }

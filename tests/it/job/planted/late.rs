@@ -278,3 +278,17 @@ fn ranks_that_are_late_by_different_amounts_are_told_apart() {
     let who: Vec<(&str, &str)> = rows.iter().map(|r| (r.text("ranks"), r.text("behind_ranks"))).collect();
     assert_eq!(who, [("5", ""), ("1", "5"), ("4", "1, 5")]);
 }
+
+/// All wait for their data, two of them for longer, and all wait for rank 5: the two are named beside all.
+#[test]
+fn ranks_that_have_most_of_what_all_have_are_named() {
+    let program = |rank: u32, step: u64| {
+        let wait = if [2, 6].contains(&rank) { ms(3) } else { ms(1) + us(10 * i64::from(rank)) };
+        let slow = kernel("slow", if rank == 5 { ms(6) } else { us(100) });
+        plain(rank, step, vec![Action::Loader(wait), slow])
+    };
+    let answer = Recording::full().answer(&simulated(&program));
+    let found = answer.rows_where("findings", |r| r.text("kind") == "data_loader");
+    let detail = found[0].text("detail");
+    assert!(detail.ends_with("; most on ranks 2, 6: 3.00 ms, on the others 1.07 ms at most"), "{detail}");
+}
