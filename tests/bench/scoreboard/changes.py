@@ -354,11 +354,12 @@ def copy_exposed(job, change):
     """A copy runs before a kernel that waits for it."""
     change.expect = "copy"
     chosen, steps, size = job.draw(change)
-    pauses, longer, finish = {}, {}, []
+    pauses, longer, finish, name = {}, {}, [], None
     for i in chosen:
-        copies = [e for e in job.recordings[i].of_kind("copy") if e.link is not None]
+        copies = [e for e in job.recordings[i].of_kind("copy") if e.link is not None and name in (None, e.name)]
         need(copies, "no copy to repeat")
         template = job.rng.choice(copies)
+        name = template.name
         found = compute_in(job, i, steps)
         after = [(job.rng.choice(of), template, 1) for of in found.values() if of]
         need(after, "no kernels in these steps")

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -11,6 +12,8 @@ from .lines import ranks_of, table
 LIMIT_S = 120
 # A cause is told if it grew by so much of the effect.
 GROWN = 1 / 3
+# The account of time has longer work if it has so much of the effect.
+ACCOUNTED = 0.7
 HOST = {
     "host_sync", "host_python", "host_dispatch", "host_pause", "host_lock", "host_alloc", "host_compile",
     "host_callback", "graph_launch", "graph_preparation", "data_loader", "iteration_gap", "straggler", "imbalance",
@@ -128,7 +131,7 @@ def of_effect(before, after, change):
     is_unknown = any(grown(f)[0] >= need / 2 for f in unknown) or more_doubts(before, after)
     is_unknown = is_unknown or "not enough for a diagnosis" in after.words
     if not told or grown(told[0])[0] < need:
-        if change.expect in ("work", "copy") and count_of_work(before, after, change):
+        if count_of_work(before, after, change):
             return Judgement("right", "(in the account of time)", change.effect, "account")
         words = said(told[0]) if told else after.words[:200]
         return Judgement("cannot_tell" if is_unknown else "missed", words)
@@ -136,8 +139,10 @@ def of_effect(before, after, change):
     best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f), grown(f)[0]))
     of = Judgement("", said(best), grown(best)[1], best["certainty"])
     of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best))
-    if not of.outcome and change.expect in ("work", "copy") and count_of_work(before, after, change) and count == 1:
-        of.outcome = "right"
+    is_all = change.on == "all" and max(grown(f)[0] for f in told) < ACCOUNTED * change.effect
+    if of.outcome != "right" and (count == 1 or is_all) and count_of_work(before, after, change):
+        # No rank has more than another, so no rule can blame one; causes that were there grow with the work.
+        return Judgement("right", "(in the account of time)", change.effect, "account")
     if not of.outcome:
         of.outcome = "cannot_tell" if is_unknown else "sure" if best["certainty"] == "sure" else "wrong"
         of.why = f'{best["kind"]} of ranks {best["ranks"]}'
@@ -153,6 +158,10 @@ def fits(change, finding):
     if finding["kind"] == "pipeline_bubble" and f"{len(ranks)} stages" in finding["sentence"]:
         # One rank a stage: it names the stage.
         return 3 if all(f"stage {rank} " in finding["sentence"] for rank in own) else 1
+    more = told_besides(finding)
+    if own and own in (more, ranks | more):
+        # It says of which of its ranks it has more, or who is late behind its own.
+        ranks = own
     if ranks == own or change.on == "all" and (not ranks or ranks == own):
         return 3 if is_named else 2
     if change.on == "rotating":
@@ -162,11 +171,22 @@ def fits(change, finding):
     return (2 if is_named else 1) if ranks > own else 0
 
 
+def told_besides(finding):
+    """The ranks of which the detail says that they have most of it, or are late behind those that are told."""
+    ranks = set()
+    for listed in re.findall(r"(?:most on|Behind it) ranks? ([\d, -]*\d)", finding["detail"]):
+        for part in listed.split(", "):
+            first, _, last = part.partition("-")
+            ranks |= set(range(int(first), int(last or first) + 1))
+    return ranks
+
+
 def count_of_work(before, after, change):
-    """Whether the account has the longer work where it is: in compute or copies of the changed ranks."""
-    part = {"work": "compute", "copy": "copies"}[change.expect]
-    more = (after.part(part, change.ranks) - before.part(part, change.ranks)) / max(1, len(change.ranks))
-    return 0.7 * change.effect <= more
+    """Whether the account has the longer work where it is: in compute or copies of the changed ranks. What it costs the
+    job is what the rank with most of it has more."""
+    part = {"work": "compute", "copy": "copies"}.get(change.expect)
+    more = [after.part(part, {rank}) - before.part(part, {rank}) for rank in change.ranks if part]
+    return ACCOUNTED * change.effect <= max(more, default=-1)
 
 
 def more_doubts(before, after):
