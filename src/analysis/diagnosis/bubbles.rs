@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   T of a pipeline   |chunks......|schedule|imbalance|jitter|transfer|lag|
-//!   pipeline_bubble                 all, but at most the lag is of hosts
+//!   pipeline_bubble                 all, but at most the lag and the idle time in chunks are of hosts
 //! ```
 
 use crate::diagnosis::CauseKind;
@@ -19,7 +19,7 @@ fn bubble_of<'a>(bubbles: &'a PipelineGaps, step: &JobStep, place: PartDevice) -
     bubbles.of_step(place.0, step.key)
 }
 
-/// Leaves to hosts of the waiting in bubbles no more than the lag: what the order, the stages and the
+/// Leaves to hosts of the waiting in bubbles no more than the lag and the idle time in chunks: what the order, the stages and the
 /// messages explain, no host does. A rank that is late against those of other pipelines keeps what it causes.
 pub(super) fn limit_hosts(job: &Job, account: &JobAccount, lost: &LostByCell, waits: &mut CausedWaits) {
     let bubbles = job.shared(PipelineGaps::of);
@@ -31,11 +31,11 @@ pub(super) fn limit_hosts(job: &Job, account: &JobAccount, lost: &LostByCell, wa
         let Some(step) = account.steps.get(cell.0).filter(|_| *kind != CauseKind::Straggler) else {
             continue;
         };
-        let lag = bubble_of(&bubbles, step, cell.1).and_then(|b| b.lag);
-        let (Some(lag), Some(c)) = (lag, step.cells.get(&cell.1)) else { continue };
+        let of_hosts = bubble_of(&bubbles, step, cell.1).and_then(|b| b.of_hosts);
+        let (Some(of_hosts), Some(c)) = (of_hosts, step.cells.get(&cell.1)) else { continue };
         let is_bubble = |l: &&Lost| (l.kind, l.part) == (CauseKind::PipelineBubble, TimePart::Waiting);
         let inside: Ns = lost.get(cell).into_iter().flatten().filter(is_bubble).map(|l| l.time).sum();
-        let most = (c.parts.waiting - inside + lag.max(0)).max(0);
+        let most = (c.parts.waiting - inside + of_hosts).max(0);
         let all = by_hosts.get(cell).copied().unwrap_or(0);
         if all > most {
             *ns = (i128::from(*ns) * i128::from(most) / i128::from(all)) as Ns;

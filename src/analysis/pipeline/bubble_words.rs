@@ -1,14 +1,15 @@
 //! The bubble of a pipeline in words, for its own report and for the diagnosis.
 
 use crate::job::Job;
-use crate::pipeline::bubble::{ReasonParts, TimedChunk};
+use crate::pipeline::bubble::ReasonParts;
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use crate::pipeline::placed::PlacedRank;
-use crate::pipeline::placed::graph_of;
-use crate::pipeline::replay::ChunkPlace;
+use crate::pipeline::repairs::{StageRepairs, saved};
 use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines, WorstPipeline};
 use crate::pipeline::what_if::{EQUAL_STAGES, MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::ranks::rank_list;
+use std::collections::BTreeMap;
 
 /// The schedule with its size: `1F1B, 4 stages x 8 micro-batches`.
 pub(crate) fn shape_words(s: &PipelineStep) -> String {
@@ -27,15 +28,16 @@ pub(crate) fn shape_words(s: &PipelineStep) -> String {
     }
 }
 
-/// What is said of the longest stage.
+/// What is said of the longest stage, and of those that are long like it.
 pub(crate) fn stage_words(stage: &LongestStage) -> String {
+    let all: Vec<u32> = stage.all().into_keys().collect();
+    let (s, its) = if all.len() == 1 { ("", "its device") } else { ("s", "their devices") };
+    let named = format!("stage{s} {}", rank_list(&all));
     match stage.verdict {
-        StageVerdict::TooMuchWork if stage.is_of_all => {
-            format!("stage {} of every replica too heavy", stage.stage)
-        }
-        StageVerdict::TooMuchWork => format!("stage {} too heavy", stage.stage),
-        StageVerdict::SlowRank => format!("stage {} slow on rank {}", stage.stage, stage.rank),
-        StageVerdict::CannotTell => format!("stage {} too heavy or its device slow", stage.stage),
+        StageVerdict::TooMuchWork if stage.is_of_all => format!("{named} of every replica too heavy"),
+        StageVerdict::TooMuchWork => format!("{named} too heavy"),
+        StageVerdict::SlowRank => format!("{named} slow on rank {}", stage.rank),
+        StageVerdict::CannotTell => format!("{named} too heavy or {its} slow"),
     }
 }
 
@@ -106,18 +108,33 @@ pub(crate) fn told(
     let mut what = format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(s.bubble_pct()));
     let is_of_late =
         stage.is_some_and(|stage| is_told(&[stage.rank]) || is_told(&ranks_of_stage(pipelines, stage.stage)));
-    let gain = stage.filter(|_| !is_of_late).and_then(|stage| match stage.verdict {
+    let by_stage = stage.filter(|_| !is_of_late).and_then(|stage| match stage.verdict {
         StageVerdict::SlowRank => gain_of_repair(pipelines, run, stage),
         _ => gain_of_equal_stages(run),
     });
+    // What may be a slow device saves at most what a device as fast as the others does.
+    let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
+    let long = stage.filter(|_| by_stage.is_some()).map_or(BTreeMap::new(), LongestStage::all);
+    let repairs = StageRepairs::of(job, run, (&long, pipelines.runs.len() == 1), |stage| {
+        is_told(&ranks_of_stage(pipelines, stage))
+    });
+    let of_stages = by_stage.max(if is_open { repairs.of_stages } else { repairs.of_steps });
+    let gain = of_stages.into_iter().chain(repairs.of_link).reduce(|a, b| a + b);
     let ideal = s.reasons.as_ref().ok().and_then(|r| percent(r.schedule, r.ideal_time));
-    if gain.is_some() && stage.is_some_and(|s| s.verdict != StageVerdict::SlowRank) {
+    if by_stage.is_some() && stage.is_some_and(|s| s.verdict != StageVerdict::SlowRank) {
         what.push_str(&format!("; equal stages: {}", fmt_pct(ideal)));
     }
-    let heavy = stage.filter(|stage| stage.verdict == StageVerdict::TooMuchWork && gain.is_some());
+    repairs.words.iter().for_each(|words| what.push_str(&format!("; {words}")));
+    let heavy = stage.filter(|stage| stage.verdict == StageVerdict::TooMuchWork && by_stage.is_some());
     let heavy = heavy.map_or(String::new(), |stage| {
         let who = job.words.named(&ranks_of_stage(pipelines, stage.stage));
-        format!("Stage {} is on {who} and takes {:.2} times as long as usual; ", stage.stage, stage.ratio)
+        let each = |ns: Ns| fmt_ns(ns / (run.steps.len().max(1) as Ns));
+        let saves =
+            repairs.of_stages.map_or(String::new(), |ns| format!(", which costs {} a step", each(ns)));
+        format!(
+            "Stage {} is on {who} and takes {:.2} times as long as usual{saves}; ",
+            stage.stage, stage.ratio
+        )
     });
     let why = match &s.reasons {
         Err(why) => why.words(),
@@ -133,9 +150,9 @@ pub(crate) fn told(
             }
         ),
     };
-    let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
+    let is_open = is_open || gain > by_stage;
     let replayed = if gain.is_none() && !is_of_late { gain_by_replay(run) } else { None };
-    let action = action(run, s, (stage, is_of_late), gain);
+    let action = action(run, s, (stage, is_of_late), by_stage);
     Some(ToldBubble { ranks, what, why, action, gain, replayed, is_open })
 }
 
@@ -173,18 +190,10 @@ fn gain_of_repair(pipelines: &Pipelines, run: &PipelineRun, stage: &LongestStage
     let factor = stage.to_replicas.filter(|f| *f > 1.0)?;
     let mut gain = 0;
     for s in run.steps.iter().filter(|s| s.reasons.is_ok()) {
-        let timed: Vec<Vec<TimedChunk>> = s.placed.ranks.iter().map(|r| r.chunks.clone()).collect();
-        let graph = graph_of(&timed)?;
-        let of = |(r, i): ChunkPlace| timed.get(r).and_then(|chunks| chunks.get(i));
-        let measured = |at: ChunkPlace| of(at).map_or(0, |c| c.span.len());
-        let repaired = |at: ChunkPlace| match of(at) {
-            Some(c) if c.chunk.first.stage == stage.stage => (c.span.len() as f64 / factor).round() as Ns,
-            _ => measured(at),
-        };
         let others = pipelines.runs.iter().filter(|other| other.chain != run.chain);
         let others = others.flat_map(|o| o.steps.iter().find(|step| step.placed.step == s.placed.step));
         let longest = others.map(|other| other.whole.len()).max().unwrap_or(0);
-        let saved = graph.time(measured, |_, _| 0) - graph.time(repaired, |_, _| 0);
+        let saved = saved(s, |of| if of == stage.stage { factor } else { 1.0 })?;
         gain += saved.min(s.whole.len() - longest).max(0);
     }
     (gain > 0).then_some(gain)

@@ -4,6 +4,7 @@
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::pipeline::measured::{PipelineStep, Pipelines};
+use crate::pipeline::repairs::saved_by_hosts;
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 
@@ -12,8 +13,9 @@ use hta_trace::interval::Union;
 pub(crate) struct RankBubble {
     step: Option<StepKey>,
     gaps: Union,
-    /// What of it launches, the host and other work explain, ns; `None` without reasons.
-    pub(crate) lag: Option<Ns>,
+    /// What of it launches, the host and other work explain, between chunks or inside, ns; `None` without
+    /// reasons.
+    pub(crate) of_hosts: Option<Ns>,
 }
 
 /// The bubbles of all ranks, by part of the job.
@@ -23,11 +25,13 @@ impl PipelineGaps {
     pub(crate) fn of(job: &Job) -> Self {
         let mut out: Vec<Vec<RankBubble>> = job.parts.iter().map(|_| Vec::new()).collect();
         for s in Pipelines::of(job).runs.iter().flat_map(|run| &run.steps) {
+            let lag = s.reasons.as_ref().ok().map(|r| r.lag.max(0));
+            let of_hosts = lag.map(|lag| lag + saved_by_hosts(s).unwrap_or(0));
             for rank in &s.placed.ranks {
                 let of_part = rank.at.part.and_then(|part| out.get_mut(part as usize));
                 of_part
                     .into_iter()
-                    .for_each(|of| of.push(RankBubble::of(s, rank.chunks.iter().map(|c| c.span))));
+                    .for_each(|of| of.push(RankBubble::of(s, of_hosts, rank.chunks.iter().map(|c| c.span))));
             }
         }
         Self(out)
@@ -40,9 +44,9 @@ impl PipelineGaps {
 }
 
 impl RankBubble {
-    fn of(s: &PipelineStep, chunks: impl Iterator<Item = Span>) -> Self {
+    fn of(s: &PipelineStep, of_hosts: Option<Ns>, chunks: impl Iterator<Item = Span>) -> Self {
         let gaps = Union::new(Union::new(chunks).gaps_in(s.whole));
-        Self { step: s.placed.step, gaps, lag: s.reasons.as_ref().ok().map(|r| r.lag) }
+        Self { step: s.placed.step, gaps, of_hosts }
     }
 
     /// How much of a span of a part lies in the bubble, ns.

@@ -86,6 +86,8 @@ pub(crate) struct PipelineStep {
     pub(crate) times: Vec<Vec<ChunkTimes>>,
     /// Where the chunks would be with the order alone; `None` without reasons.
     pub(crate) ideal: Option<Vec<Vec<Span>>>,
+    /// What messages take; `None` where that is part of the lag.
+    pub(crate) transfers: Option<Transfers>,
 }
 
 impl PipelineStep {
@@ -234,7 +236,8 @@ fn measure(
         let transfer: Option<&dyn Fn(ChunkPlace, ChunkPlace) -> Ns> = known.map(|_| &between as _);
         by_reason(&timed, &graph, transfer).ok_or(NoReasons::Circle)
     });
-    Some(PipelineStep { placed, whole, positions, reasons, inputs, violations, times, ideal })
+    let transfers = transfers.filter(|t| t.is_known);
+    Some(PipelineStep { placed, whole, positions, reasons, inputs, violations, times, ideal, transfers })
 }
 
 /// What happens inside and before each chunk.

@@ -14,6 +14,7 @@ pub(crate) mod measured;
 mod order;
 mod ordered;
 mod placed;
+mod repairs;
 mod replay;
 mod report;
 pub(crate) mod stages;

@@ -14,10 +14,11 @@ use crate::pipeline::placed::PlacedPipeline;
 use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Transfers by the chunk that gives and the chunk that takes, ns. On the host that is mostly time of
 /// threads, and not told apart from the lag.
+#[derive(Debug, Clone)]
 pub(crate) struct Transfers {
     of: BTreeMap<(ChunkPlace, ChunkPlace), Ns>,
     pub(crate) is_known: bool,
@@ -75,6 +76,24 @@ impl Transfers {
 
     pub(crate) fn between(&self, from: ChunkPlace, to: ChunkPlace) -> Ns {
         self.of.get(&(from, to)).copied().unwrap_or(0)
+    }
+
+    /// What the messages take, with the positions of their ranks, the smaller one first.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = ((usize, usize), Ns)> {
+        let all = self.of.iter().map(|((from, to), ns)| ((from.0.min(to.0), from.0.max(to.0)), *ns));
+        all.filter(|((a, b), _)| a != b)
+    }
+
+    /// The same if no message between two ranks took longer than `most`.
+    pub(crate) fn with_limit(&self, pair: (usize, usize), most: Ns) -> Self {
+        let is_between = |a: usize, b: usize| (a.min(b), a.max(b)) == pair;
+        let cross = self.of.keys().filter(|(from, to)| is_between(from.0, to.0));
+        let senders: BTreeSet<ChunkPlace> = cross.map(|(from, _)| *from).collect();
+        let limited = |((from, to), ns): (&(ChunkPlace, ChunkPlace), &Ns)| {
+            let is_of = is_between(from.0, to.0) || from.0 == to.0 && senders.contains(from);
+            ((*from, *to), if is_of { most.min(*ns) } else { *ns })
+        };
+        Self { of: self.of.iter().map(limited).collect(), ..*self }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::facts::chunks::chunk::ChunkKind;
 use crate::facts::chunks::work::{ComputeItem, ComputePass};
 use hta_base::units::{Ns, Span};
 use hta_trace::strings::StrId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A call that sends or receives messages.
@@ -180,10 +180,17 @@ impl UsualCounts {
     }
 
     /// Divides runs of several chunks, which may follow each other without a message between. Such a run has
-    /// so many times the usual number of kernels, in the same sequence again.
+    /// so many times the usual number of kernels, in the same sequence again. Where all runs of a step have as
+    /// many, its chunks have more kernels than usual.
     fn without_repeats(&self, items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
+        let mut least: BTreeMap<(Option<u32>, Option<ChunkKind>), usize> = BTreeMap::new();
+        for run in &all {
+            let of_step = least.entry((run.step, run.kind)).or_insert(run.items.len());
+            *of_step = run.items.len().min(*of_step);
+        }
         let divided = |run: ComputeRun| -> Vec<ComputeRun> {
-            let count = self.0.iter().find(|(kind, _)| *kind == run.kind).map_or(0, |(_, count)| *count);
+            let usual = self.0.iter().find(|(kind, _)| *kind == run.kind).map_or(0, |(_, count)| *count);
+            let count = least.get(&(run.step, run.kind)).map_or(usual, |least| usual.max(*least));
             let names = work_of(items, &run).1;
             let is_repeated = count > 0
                 && names.len() > count

@@ -62,6 +62,11 @@ fn a_run_of_two_stages_is_divided_where_its_kernels_repeat() {
         found("< f f > < f f > < f f f f > < b b > < b b > < b b b b >", true),
         "F2 F2 F2 F2 B2 B2 B2 B2"
     );
+    // A step in which all chunks have twice as many kernels.
+    assert_eq!(
+        found("| < f f > < f f > | < f f f f > < f f f f > | < f f > < f f > < b b >", true),
+        "F2 F2 F4 F4 F2 F2 B2"
+    );
     // Three kernels are no repetition of two.
     assert_eq!(found("< f f > < f f > < f f f > < b b >", true), "F2 F2 F3 B2");
 }
