@@ -120,7 +120,10 @@ def most(job):
 OF_LAYOUT = {"transfer_bare", "not_explained"}
 OF_LAYOUT_SERVING = OF_LAYOUT | {"iteration_gap", "kernel_attention"}
 # What a bubble says beside its schedule, of a stage or of a rank of it.
-STAGE = re.compile(r"stage (\d+) (?:of every replica too heavy|too heavy|slow on rank (\d+))")
+STAGE = re.compile(
+    r"\bstages? (\d[\d, -]*) (?:of every replica too heavy|too heavy|slow on rank (\d+)|takes? )"
+    r"|a message between ranks (\d+), (\d+) takes"
+)
 SLOW = {"link_slow", "transfer_bandwidth"}
 LATE = {"straggler", "imbalance"}
 EXPECTED = {
@@ -159,8 +162,10 @@ def judge(job, verdict):
     if job.kind == "expert" and len(own) == 1 and first["kind"] == "expert_imbalance":
         return ("right" if f"rank {job.ranks[0]} gets" in text else wrong), first
     if first["kind"] == "pipeline_bubble":
-        stage, rank = STAGE.search(text).groups()
-        is_right = int(rank) in own if rank else int(stage) == job.place(job.ranks[0])["pp"]
+        stage, rank, *link = STAGE.search(text).groups()
+        if not stage:
+            return "right" if {int(of) for of in link} == own else "wrong", first
+        is_right = int(rank) in own if rank else stage == str(job.place(job.ranks[0])["pp"])
         return ("right" if is_right and bool(rank) == (len(own) == 1) else "set" if is_right else wrong), first
     if ranks == own:
         return "right", first

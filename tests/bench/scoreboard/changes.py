@@ -12,6 +12,8 @@ from .replay import Replay
 SIZES = [3, 8, 20, 40]
 # Without marked steps a recording is taken as so many pieces.
 PIECES = 8
+# A rank whose device idles by less than this share of its pauses for longer need not be named.
+LEAST_SHARE = 0.05
 # Places of a pause are stretches of the host of this length and more, ns.
 LEAST_PLACE = 1_000
 
@@ -29,6 +31,10 @@ class Change:
     on: str = ""
     in_steps: str = ""
     effect: int = 0
+    # Ranks whose pauses are hidden while their devices work or wait: nothing shows them, and they need not be named.
+    hidden: list = dataclasses.field(default_factory=list)
+    # What was added to each changed rank.
+    added: int = 0
     # Rank index: the share of its file after which it ends.
     cut: dict = dataclasses.field(default_factory=dict)
     # New number of each old rank.
@@ -86,7 +92,11 @@ class Set:
 
     def replay(self, change, wanted, **what):
         made = Replay(self.recordings, self.meetings, **what)
-        change.effect = made.effect(wanted)
+        change.effect, change.added = made.effect(wanted), wanted
+        if list(what) == ["pauses"] and change.on in ("some", "all"):
+            idle = {i: made.idle_growth(i) for i in what["pauses"]}
+            paused = {i: sum(ns for _, ns in of) for i, of in what["pauses"].items()}
+            change.hidden = [self.numbers[i] for i in idle if idle[i] < LEAST_SHARE * paused[i]]
         made.apply()
         return made
 

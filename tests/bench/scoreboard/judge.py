@@ -61,7 +61,7 @@ class Answer:
             return cls(done.returncode, found, account, table(hta, results, "trust"), done.stdout)
 
     def gains(self):
-        return {f["finding_id"]: int(f["recoverable_ns"] or 0) for f in self.findings}
+        return {f["finding_id"]: gain_of(f) for f in self.findings}
 
     def owned(self):
         return {f["finding_id"]: int(f["owned_ns"] or 0) for f in self.findings}
@@ -81,6 +81,11 @@ class Judgement:
     gain: int = 0
     certainty: str = ""
     why: str = ""
+
+
+def gain_of(finding):
+    """What it saves; a bound says what it saves at most, which grows with what else there is."""
+    return 0 if finding["basis"] == "bound" else int(finding["recoverable_ns"] or 0)
 
 
 def said(finding):
@@ -118,11 +123,12 @@ def of_effect(before, after, change):
     need = change.effect * GROWN
 
     def grown(f):
-        gain = int(f["recoverable_ns"] or 0) - gains.get(f["finding_id"], 0)
-        if f["basis"] == "bound":
-            # What it saves at most grows with what else there is.
-            gain = 0
-        time = (int(f["owned_ns"] or 0) - owned.get(f["finding_id"], 0)) // count
+        gain = gain_of(f) - gains.get(f["finding_id"], 0)
+        had = owned.get(f["finding_id"], 0)
+        if f["kind"] == "pipeline_bubble":
+            # The schedule has a price in proportion to the work: only what is beyond that has grown.
+            had = had * sum(after.account.values()) // max(1, sum(before.account.values()))
+        time = (int(f["owned_ns"] or 0) - had) // count
         return max(gain, time), gain
 
     told = [f for f in after.findings if f["kind"] not in SAYS_LESS and f["certainty"] != "withheld"]
@@ -136,9 +142,10 @@ def of_effect(before, after, change):
         words = said(told[0]) if told else after.words[:200]
         return Judgement("cannot_tell" if is_unknown else "missed", words)
     # A cause that grew as much and names what was changed is as good as the largest.
-    best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f), grown(f)[0]))
+    had = set().union(*(stages_of(f["sentence"]) for f in before.findings if f["kind"] == "pipeline_bubble"))
+    best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f, had), grown(f)[0]))
     of = Judgement("", said(best), grown(best)[1], best["certainty"])
-    of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best))
+    of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best, had))
     is_all = change.on == "all" and max(grown(f)[0] for f in told) < ACCOUNTED * change.effect
     if of.outcome != "right" and (count == 1 or is_all) and count_of_work(before, after, change):
         # No rank has more than another, so no rule can blame one; causes that were there grow with the work.
@@ -149,20 +156,21 @@ def of_effect(before, after, change):
     return of
 
 
-def fits(change, finding):
-    """3: kind, ranks and name; 2: kind and ranks, or kind, name and more ranks; 1: more ranks; 0: another cause."""
+def fits(change, finding, had=frozenset()):
+    """3: kind, ranks and name; 2: kind and ranks, or kind, name and more ranks; 1: more ranks; 0: another cause. `had`:
+    stages that were named without the change. Ranks whose change is hidden need not be named."""
     if finding["kind"] not in EXPECTED[change.expect] and not (change.words and names(change, finding)):
         return 0
     ranks, own = ranks_of(finding), set(change.ranks)
     is_named = names(change, finding)
     if finding["kind"] == "pipeline_bubble" and f"{len(ranks)} stages" in finding["sentence"]:
-        # One rank a stage: it names the stage.
-        return 3 if all(f"stage {rank} " in finding["sentence"] for rank in own) else 1
-    more = told_besides(finding)
+        # One rank a stage: it names the stages, or the ranks of a link.
+        return 3 if own <= stages_of(finding["sentence"]) <= own | had else 1
+    more = numbers_in(r"(?:most on|Behind it) ranks?", finding["detail"])
     if own and own in (more, ranks | more):
         # It says of which of its ranks it has more, or who is late behind its own.
         ranks = own
-    if ranks == own or change.on == "all" and (not ranks or ranks == own):
+    if ranks and own - set(change.hidden) <= ranks <= own or change.on == "all" and (not ranks or ranks == own):
         return 3 if is_named else 2
     if change.on == "rotating":
         return 3 if "another rank" in all_of(finding) else 1 if ranks & own else 0
@@ -171,22 +179,27 @@ def fits(change, finding):
     return (2 if is_named else 1) if ranks > own else 0
 
 
-def told_besides(finding):
-    """The ranks of which the detail says that they have most of it, or are late behind those that are told."""
-    ranks = set()
-    for listed in re.findall(r"(?:most on|Behind it) ranks? ([\d, -]*\d)", finding["detail"]):
-        for part in listed.split(", "):
-            first, _, last = part.partition("-")
-            ranks |= set(range(int(first), int(last or first) + 1))
-    return ranks
+def numbers_in(words, text):
+    """The numbers listed behind words, such as 0, 2-4."""
+    named = set()
+    for numbers in re.findall(rf"\b{words} ((?:\d+(?:-\d+)?(?:, )?)+)", text):
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", numbers):
+            named |= set(range(int(first), int(last or first) + 1))
+    return named
+
+
+def stages_of(sentence):
+    """The stages, and the ranks of links, that a bubble names."""
+    return numbers_in("(?:stages?|between ranks)", sentence)
 
 
 def count_of_work(before, after, change):
     """Whether the account has the longer work where it is: in compute or copies of the changed ranks. What it costs the
-    job is what the rank with most of it has more."""
+    job is what the rank with most of it has more; in a pipeline the bubble grows in proportion, so that the effect is
+    larger than what was added to each rank."""
     part = {"work": "compute", "copy": "copies"}.get(change.expect)
     more = [after.part(part, {rank}) - before.part(part, {rank}) for rank in change.ranks if part]
-    return ACCOUNTED * change.effect <= max(more, default=-1)
+    return ACCOUNTED * min(change.effect, change.added or change.effect) <= max(more, default=-1)
 
 
 def more_doubts(before, after):

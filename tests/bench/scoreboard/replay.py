@@ -182,6 +182,14 @@ def run(ranks, meetings, slower, is_strict):
     return ranks
 
 
+def idle_between(spans):
+    idle, until = 0, None
+    for start, end in sorted(spans):
+        idle += max(0, start - until) if until is not None else 0
+        until = end if until is None else max(until, end)
+    return idle
+
+
 class Replay:
     """The replay of a change. `pauses`: by rank (time, length); `longer`: by rank {id(event): ns}; `slower`: by id of a
     meeting ns; they are times of the recordings as they are now."""
@@ -209,6 +217,11 @@ class Replay:
         need(abs(strict - loose) <= max(0.1 * strict, 20_000), "it is not known which kernels wait for which")
         need(strict >= wanted / 4, "hidden by waiting or by idle time")
         return strict
+
+    def idle_growth(self, i):
+        """How much longer the devices of a rank idle between its activities, ns."""
+        rank = self.made[0][i]
+        return idle_between(rank.new.values()) - idle_between((e.start, e.end) for e in rank.device)
 
     def apply(self):
         """Moves all events to their new times."""
