@@ -19,8 +19,9 @@ fn bubble_of<'a>(bubbles: &'a PipelineGaps, step: &JobStep, place: PartDevice) -
     bubbles.of_step(place.0, step.key)
 }
 
-/// Leaves to hosts of the waiting in bubbles no more than the lag and the idle time in chunks: what the order, the stages and the
-/// messages explain, no host does. A rank that is late against those of other pipelines keeps what it causes.
+/// Leaves to hosts of the waiting in bubbles no more than the lag and the idle time in chunks: what the
+/// order, the stages and the messages explain, no host does. A rank that is late against those of other
+/// pipelines keeps what it causes.
 pub(super) fn limit_hosts(job: &Job, account: &JobAccount, lost: &LostByCell, waits: &mut CausedWaits) {
     let bubbles = job.shared(PipelineGaps::of);
     let mut by_hosts: BTreeMap<(usize, PartDevice), Ns> = BTreeMap::new();

@@ -33,8 +33,8 @@ pub(super) struct StageRepairs {
 }
 
 impl StageRepairs {
-    /// `long`: the stages that are longer in all steps, with their factors. `is_told`: whether a stage is a cause
-    /// of its own. `is_alone`: where there are other pipelines, a slow link is told by theirs.
+    /// `long`: the stages that are longer in all steps, with their factors. `is_told`: whether a stage is a
+    /// cause of its own. `is_alone`: where there are other pipelines, a slow link is told by theirs.
     pub(super) fn of(
         job: &Job,
         run: &PipelineRun,
@@ -87,7 +87,7 @@ fn saved_by(s: &PipelineStep, repaired: impl Fn(ChunkPlace, &TimedChunk) -> Ns) 
 /// Steps from which on a stage that is longer in some of them can be told from one that varies.
 const LEAST_STEPS: usize = 3;
 
-/// By how much a stage must be longer in a step than in most, and how many times as much as it usually varies.
+/// By how much a stage must be longer in a step than in most, and how many times what it usually varies.
 const LEAST_LONGER: f64 = 0.05;
 const TIMES_USUAL: i64 = 6;
 

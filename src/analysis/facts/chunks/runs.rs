@@ -180,8 +180,8 @@ impl UsualCounts {
     }
 
     /// Divides runs of several chunks, which may follow each other without a message between. Such a run has
-    /// so many times the usual number of kernels, in the same sequence again. Where all runs of a step have as
-    /// many, its chunks have more kernels than usual.
+    /// so many times the usual number of kernels, in the same sequence again. Where all runs of a step have
+    /// as many, its chunks have more kernels than usual.
     fn without_repeats(&self, items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
         let mut least: BTreeMap<(Option<u32>, Option<ChunkKind>), usize> = BTreeMap::new();
         for run in &all {
