@@ -111,7 +111,7 @@ impl AcrossOption {
 }
 
 /// Smallest gain for which a rank is named, percent of the median step.
-pub const STRAGGLER_MIN_PCT: f64 = 5.0;
+pub const STRAGGLER_MIN_PCT: f64 = 2.0;
 
 impl Default for AcrossOptions {
     fn default() -> Self {

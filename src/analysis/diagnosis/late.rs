@@ -15,8 +15,8 @@ use crate::job::experts::JobLayers;
 use crate::job::fused::is_late_to_fused;
 use crate::recording::step_noun;
 use crate::stragglers::{
-    CauseSum, Judged, Judgement, NoChance, Pattern, StepDifferences, Straggler, Unproven, always_last,
-    because, cannot_tell, each_time, judged, main_cause, place, reasons, when,
+    CauseSum, Judged, Judgement, NoChance, P_MOST, Pattern, StepDifferences, Straggler, Unproven,
+    always_last, because, cannot_tell, each_time, judged, main_cause, place, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
@@ -58,9 +58,6 @@ const UNPROVEN_PCT: f64 = 5.0;
 /// Smallest number of collectives of one step for that.
 const LAST_OF: u32 = 8;
 
-/// Behind another rank, one that costs this part of `--straggler-min-pct` is told.
-const BEHIND: f64 = 2.0;
-
 pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRanks {
     let mut out = LateRanks::default();
     if job.parts.len() < 2 {
@@ -73,8 +70,9 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
     let last = if judged.steps.len() == 1 { always_last(judged) } else { BTreeMap::new() };
     let is_last = |part: &u32| last.get(part).is_some_and(|(_, count, _)| *count >= LAST_OF);
     let share = |u: &Unproven| percent(u.gain, judged.median_step).unwrap_or(0.0);
-    let is_told =
-        |u: &Unproven| share(u) >= UNPROVEN_PCT && (judged.steps.len() > 1 || u.parts.iter().all(is_last));
+    // Ranks that pass the test of chance, but do not stand apart, are told as well.
+    let is_seen = |u: &Unproven| share(u) >= UNPROVEN_PCT || u.p_value.is_some_and(|p| p <= P_MOST);
+    let is_told = |u: &Unproven| is_seen(u) && (judged.steps.len() > 1 || u.parts.iter().all(is_last));
     out.unproven = cannot_tell(job, judged, is_told);
     out.unproven_pct = judged.unproven.iter().find(|u| is_told(u)).map_or(0.0, share);
     // Who is late because of tokens is not repaired by becoming as the others: another cause owns that.
@@ -97,7 +95,7 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
         let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
         let late = late_rank(job, out.stragglers.len(), (s, None), (judged, why, clocks));
         // What is first to repair is the cause; who is late behind it is told with it.
-        if let Some(part) = s.behind.first().filter(|_| share * BEHIND >= options.across.straggler_min_pct) {
+        if let Some(part) = s.behind.first().filter(|_| !is_seldom) {
             out.tell_behind(&late, *part);
         }
         if is_seldom || !s.behind.is_empty() {
@@ -193,6 +191,7 @@ fn late_rank(
         is_open: main == Some(DelayCause::ExpertTime)
             || is_of_experts
             || words.is_open
+            || s.is_brief
             || is_late_to_fused(job, &s.parts),
         key,
         words: CauseWords::new(sentence, why, words.action),

@@ -54,6 +54,7 @@ fn straggler(job: &Job, slower: &[&SlowerClock], judged: &Judgement) -> Option<S
         gain,
         excess: 0,
         behind: Vec::new(),
+        is_brief: false,
         is_beside_tokens: false,
         evidence: NoChance::LowerClock,
     })

@@ -34,7 +34,8 @@ const PAUSE_TIMES: Ns = 20;
 const FIRST_TIMES: Ns = 10;
 /// if there are so many of them.
 const FIRST_OF: usize = 3;
-/// Smallest share of the recorded time that pauses take, percent.
+/// Smallest share of the recorded time that pauses take, percent; of several ranks, which wait for each
+/// other, that of all together.
 const PAUSE_PCT: Ns = 2;
 /// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason,
 /// percent.
@@ -52,7 +53,8 @@ pub(crate) struct Pause {
 /// The time of the pauses together if it is long enough for a cause, ns.
 pub(crate) fn long_enough(trace: &RankTrace, pauses: &[Pause]) -> Option<Ns> {
     let total: Ns = pauses.iter().map(|p| p.excess).sum();
-    (total * 100 >= trace.capture.len() * PAUSE_PCT).then_some(total)
+    let ranks = Ns::from(trace.meta.world_size.unwrap_or(1).max(1));
+    (total * ranks * 100 >= trace.capture.len() * PAUSE_PCT).then_some(total)
 }
 
 /// The longest pauses, in order of time.

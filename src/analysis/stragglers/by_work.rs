@@ -19,7 +19,7 @@ use crate::job::delay::StepKey;
 use crate::job::pipeline_places::PipelinePlaces;
 use crate::job::replay::ReplayedJob;
 use crate::job::{Job, RankSummary};
-use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
+use crate::stragglers::chance::{APART_PCT, Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, percent};
@@ -69,8 +69,9 @@ fn find(job: &Job, options: &Options, judged: &Judgement, replayed: &ReplayedJob
     if late.len() * 2 > parts.len() || !(late.len() == 1 || is_group(job, &late)) {
         return None;
     }
-    let evidence = evidence(&by_part, &parts, &late)?;
     let gain = replayed.gain_of(|part, _| late.binary_search(&part).is_ok(), &steps);
+    let is_small = percent(gain, judged.length.time).is_none_or(|p| p < APART_PCT);
+    let evidence = evidence(&by_part, &parts, &late, is_small)?;
     let excess = late.iter().flat_map(|p| by_part.get(p)).flatten().map(|b| (*b).max(0)).sum();
     percent(gain, judged.length.time).is_some_and(|p| p >= min_pct).then(|| Straggler {
         pattern: if late.len() == 1 { Pattern::Persistent } else { Pattern::Together },
@@ -79,8 +80,9 @@ fn find(job: &Job, options: &Options, judged: &Judgement, replayed: &ReplayedJob
         gain,
         excess,
         behind: Vec::new(),
+        is_brief: evidence.1,
         is_beside_tokens: false,
-        evidence,
+        evidence: evidence.0,
     })
 }
 
@@ -131,19 +133,30 @@ fn is_group(job: &Job, parts: &[u32]) -> bool {
         })
 }
 
-/// Why this is not chance.
-fn evidence(by_part: &BTreeMap<u32, Vec<Ns>>, parts: &[u32], late: &[u32]) -> Option<NoChance> {
+/// Why this is not chance, and whether jitter that lasts would look the same. A small delay must also stand
+/// apart.
+fn evidence(
+    by_part: &BTreeMap<u32, Vec<Ns>>,
+    parts: &[u32],
+    late: &[u32],
+    is_small: bool,
+) -> Option<(NoChance, bool)> {
     let steps = by_part.values().next()?.len();
     let by_step: Vec<Vec<Ns>> = (0..steps).map(|s| by_part.values().map(|b| b[s]).collect()).collect();
     let places: Vec<usize> = late.iter().filter_map(|p| parts.binary_search(p).ok()).collect();
+    let balances = Balances(&by_step);
+    if is_small && !balances.stand_apart(&places) {
+        return None;
+    }
+    let is_brief = balances.is_brief(&places);
     // Sets of several sizes could have been found.
     let tried = if late.len() > 1 { (parts.len() / 2).max(1) as f64 } else { 1.0 };
-    let p_value = Balances(&by_step).p_values(std::slice::from_ref(&places)).and_then(|p| p.first().copied());
+    let p_value = balances.p_values(std::slice::from_ref(&places)).and_then(|p| p.first().copied());
     if let Some(p) = p_value.filter(|p| *p * tried <= P_MOST) {
-        return Some(NoChance::Permutation(p));
+        return Some((NoChance::Permutation(p), is_brief));
     }
     let least = |s: usize| places.iter().map(|i| by_step[s][*i]).min().unwrap_or(0);
     let others = |s: usize| (0..parts.len()).filter(|i| !places.contains(i)).map(|i| by_step[s][i]).collect();
     let ahead: Vec<(Ns, Vec<Ns>)> = (0..steps).map(|s| (least(s), others(s))).collect();
-    is_always_ahead(&ahead).then_some(NoChance::Ahead)
+    is_always_ahead(&ahead).then_some((NoChance::Ahead, is_brief))
 }

@@ -15,6 +15,18 @@ use hta_base::units::Ns;
 /// Largest p-value that counts as evidence.
 pub(crate) const P_MOST: f64 = 0.02;
 
+/// Gain up to which a rank must also stand apart from the others, percent of the median step: jitter that
+/// lasts over steps rarely costs more.
+pub(crate) const APART_PCT: f64 = 5.0;
+
+/// A rank stands apart if it is ahead of the others by this, divided by their number, times the distance
+/// between them, and at least by that distance.
+const APART: Ns = 15;
+const APART_OTHERS: usize = 3;
+
+/// Fewest steps that show how long jitter lasts.
+pub(super) const STEPS_FOR_JITTER: usize = 8;
+
 /// Up to this number of permutations all are made.
 const ALL: f64 = 50_000.0;
 
@@ -64,6 +76,25 @@ impl Balances<'_> {
         found.largest.sort_unstable();
         let at_least = |sum: &Ns| found.largest.len() - found.largest.partition_point(|x| x < sum) + more;
         Some(observed.iter().map(|sum| at_least(sum) as f64 / of as f64).collect())
+    }
+
+    /// Whether the sums over all steps set these ranks apart from the others. That is evidence even if jitter
+    /// lasts, so that steps do not repeat what happened by chance.
+    pub(crate) fn stand_apart(&self, set: &[usize]) -> bool {
+        let sum = |r: usize| self.0.iter().map(|b| b[r]).sum::<Ns>();
+        let others: Vec<Ns> = (0..self.ranks()).filter(|r| !set.contains(r)).map(sum).collect();
+        let own = set.iter().map(|r| sum(*r)).min();
+        let (Some(own), Some(least), Some(most)) = (own, others.iter().min(), others.iter().max()) else {
+            return false;
+        };
+        let n = others.len() as Ns + 1;
+        let is_ahead = (own - most) * n >= APART.max(n) * (most - least) && own > *most;
+        others.len() >= APART_OTHERS && is_ahead
+    }
+
+    /// Whether there are too few steps to know how long jitter lasts, and these ranks do not stand apart.
+    pub(crate) fn is_brief(&self, set: &[usize]) -> bool {
+        self.0.len() < STEPS_FOR_JITTER && !self.stand_apart(set)
     }
 
     /// Makes all orders of the steps from `step` on. The first step stays fixed, because names of ranks do

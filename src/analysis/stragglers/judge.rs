@@ -26,6 +26,7 @@ use crate::api::Options;
 use crate::efficiency::account::StepLength;
 use crate::job::Job;
 use crate::job::delay::{StepKey, median_step};
+use crate::stragglers::chance::APART_PCT;
 use crate::stragglers::delays::{delay_sums, own_gains};
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judge_round::JudgeRound;
@@ -57,7 +58,8 @@ pub(crate) fn judge(job: &Job, options: &Options, chains: &JobChains) -> Judgeme
             &later
         };
         let is_first = round == 0;
-        let round = JudgeRound::new(of_round, &steps, &thresholds);
+        let apart = (median_step as f64 * APART_PCT / 100.0) as Ns;
+        let round = JudgeRound::new(of_round, &steps, (&thresholds, apart));
         if !is_first && round.parts.len() < REMAIN {
             break;
         }

@@ -1,7 +1,7 @@
 //! One round of judging: which ranks are late beyond chance, given those found before.
 
 use crate::job::delay::{Chain, StepKey};
-use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
+use crate::stragglers::chance::{Balances, P_MOST, STEPS_FOR_JITTER, is_always_ahead};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
@@ -38,6 +38,8 @@ const LEAST_CHAINS: usize = 3;
 pub(super) struct JudgeRound<'a> {
     pub(super) steps: &'a [StepKey],
     thresholds: &'a [Ns],
+    /// Gain up to which ranks must also stand apart, ns.
+    pub(super) apart: Ns,
     /// With the index of its step.
     pub(super) chains: Vec<(&'a Chain, usize)>,
     /// Parts that are compared, in order.
@@ -55,7 +57,11 @@ pub(super) struct RoundFindings {
 }
 
 impl<'a> JudgeRound<'a> {
-    pub(super) fn new(chains: &'a [Chain], steps: &'a [StepKey], thresholds: &'a [Ns]) -> Self {
+    pub(super) fn new(
+        chains: &'a [Chain],
+        steps: &'a [StepKey],
+        (thresholds, apart): (&'a [Ns], Ns),
+    ) -> Self {
         let chains: Vec<(&Chain, usize)> =
             chains.iter().filter_map(|c| Some((c, steps.binary_search(&c.step?).ok()?))).collect();
         let mut measures: BTreeMap<u32, Vec<StepMeasure>> = BTreeMap::new();
@@ -72,7 +78,7 @@ impl<'a> JudgeRound<'a> {
                 m.is_present = true;
             }
         }
-        Self { steps, thresholds, chains, parts: measures.keys().copied().collect(), measures }
+        Self { steps, thresholds, apart, chains, parts: measures.keys().copied().collect(), measures }
     }
 
     pub(super) fn of(&self, part: u32) -> &[StepMeasure] {
@@ -151,10 +157,13 @@ impl<'a> JudgeRound<'a> {
             };
             // For a persistent straggler, steps slightly below the threshold count as well.
             let steps = self.steps_from(part, self.limit(part).min(usual(part) / 2).max(1));
-            match evidence.filter(|_| !steps.is_empty()) {
+            let is_clear = usual(part) >= self.apart || balances.stand_apart(&[i]);
+            match evidence.filter(|_| !steps.is_empty() && is_clear) {
                 Some(evidence) => {
                     let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
-                    found.stragglers.push(self.straggler(Pattern::Persistent, &cells, evidence));
+                    let is_brief = balances.is_brief(&[i]);
+                    let of = self.straggler(Pattern::Persistent, &cells, evidence);
+                    found.stragglers.push(Straggler { is_brief, ..of });
                 }
                 None => found.unproven.push(self.unproven(part, p_value)),
             }
@@ -211,6 +220,7 @@ impl<'a> JudgeRound<'a> {
             gain: sum(|m| m.gain),
             excess: sum(|m| m.excess),
             behind: Vec::new(),
+            is_brief: false,
             is_beside_tokens: false,
             evidence,
         }

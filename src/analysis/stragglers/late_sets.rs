@@ -1,7 +1,7 @@
 //! Sets of ranks that are late at once. They hide each other: repairing one of them saves nothing.
 
 use crate::job::delay::Lateness;
-use crate::stragglers::chance::{Balances, P_MOST};
+use crate::stragglers::chance::{Balances, P_MOST, STEPS_FOR_JITTER};
 use crate::stragglers::judge_round::{JudgeRound, RoundFindings, STANDS_OUT};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
 use hta_base::units::Ns;
@@ -13,12 +13,12 @@ type LateSet = (Vec<u32>, Vec<(Ns, Ns)>);
 impl JudgeRound<'_> {
     /// Sets of at most half of the members of a chain that are all late, with what repairing all of them
     /// saves and by how much the latest is late in each step; the set that costs most first. `least`: by how
-    /// much each must be late if the latest is late by so much.
-    pub(super) fn late_sets(&self, least: fn(Ns) -> Ns) -> Vec<LateSet> {
+    /// much a part must be late if the latest is late by so much.
+    pub(super) fn late_sets(&self, least: impl Fn(u32, Ns) -> Ns) -> Vec<LateSet> {
         let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
         for (c, step) in &self.chains {
-            let least = least(c.lates.iter().map(Lateness::excess).max().unwrap_or(0));
-            let is_late = |l: &&Lateness| l.excess() >= self.limit(l.member.part).max(least);
+            let most = c.lates.iter().map(Lateness::excess).max().unwrap_or(0);
+            let is_late = |l: &&Lateness| l.excess() >= least(l.member.part, most);
             let late: Vec<u32> = c.lates.iter().filter(is_late).map(|l| l.member.part).collect();
             if late.len() < 2 || late.len() * 2 > c.arrivals.len() {
                 continue;
@@ -60,6 +60,7 @@ impl JudgeRound<'_> {
             excess: late.iter().map(|s| by_step[*s].1).sum(),
             parts: set.clone(),
             behind: Vec::new(),
+            is_brief: false,
             is_beside_tokens: false,
             evidence,
         }
@@ -70,8 +71,9 @@ impl JudgeRound<'_> {
     pub(super) fn sets_in_steps(&self) -> Vec<Straggler> {
         let Some(deviation) = self.deviation() else { return Vec::new() };
         let mut out: Vec<Straggler> = Vec::new();
-        for of @ (set, by_step) in &self.late_sets(|most| most / 2) {
-            let limit = set.iter().map(|p| self.limit(*p)).max().unwrap_or(0).max(deviation);
+        let least = |part: u32, most: Ns| self.limit(part).max(self.apart).max(most / 2);
+        for of @ (set, by_step) in &self.late_sets(least) {
+            let limit = set.iter().map(|p| least(*p, deviation)).max().unwrap_or(0).max(deviation);
             let others = || self.parts.iter().filter(|p| !set.contains(p));
             let elsewhere = others().flat_map(|p| self.of(*p)).map(|m| m.gain).max().unwrap_or(0);
             let Some((late, gain)) = self.steps_of_set(of, limit.max(elsewhere)) else { continue };
@@ -89,18 +91,23 @@ impl JudgeRound<'_> {
 
     /// Finds sets of equally late ranks that are late in at least half of the steps.
     pub(super) fn together(&self, balances: &Balances, found: &mut RoundFindings) {
-        for of @ (set, _) in &self.late_sets(|_| 0) {
-            let limit = set.iter().map(|p| self.limit(*p)).max().unwrap_or(0);
+        // In a few steps some of so many sets are late together by chance.
+        let are_few = self.steps.len() < STEPS_FOR_JITTER;
+        let limit = |part: u32| self.limit(part).max(if are_few { self.apart } else { 0 });
+        for of @ (set, _) in &self.late_sets(|part, _| limit(part)) {
+            let limit = set.iter().map(|p| limit(*p)).max().unwrap_or(0);
             let Some((late, gain)) = self.steps_of_set(of, limit) else { continue };
             let known = found.stragglers.iter().any(|s| s.parts.iter().any(|p| set.contains(p)));
             if late.len() * 2 < self.steps.len() || known {
                 continue;
             }
             let places: Vec<usize> = set.iter().filter_map(|p| self.parts.binary_search(p).ok()).collect();
-            let p_value = balances.p_values(&[places]).and_then(|p| p.first().copied());
+            let p_value = balances.p_values(std::slice::from_ref(&places)).and_then(|p| p.first().copied());
             // Sets of several sizes are tried, and each may be late by chance.
             let sizes = (self.parts.len() / 2).max(1) as f64;
-            let Some(p) = p_value.filter(|p| *p * sizes <= P_MOST) else {
+            let is_large = gain / self.steps.len() as Ns >= self.apart;
+            let is_clear = are_few || is_large || balances.stand_apart(&places);
+            let Some(p) = p_value.filter(|p| *p * sizes <= P_MOST && is_clear) else {
                 if !found.unproven.iter().any(|u| u.parts.iter().any(|p| set.contains(p))) {
                     let gain = gain / late.len() as i64;
                     let late = late.len();
@@ -114,11 +121,8 @@ impl JudgeRound<'_> {
                 }
                 continue;
             };
-            found.stragglers.push(self.set_straggler(
-                of,
-                (late, gain),
-                (Pattern::Together, NoChance::Permutation(p)),
-            ));
+            let late = self.set_straggler(of, (late, gain), (Pattern::Together, NoChance::Permutation(p)));
+            found.stragglers.push(Straggler { is_brief: balances.is_brief(&places), ..late });
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::job::delay::StepKey;
 use crate::population::reasons as missing;
 use crate::recording::{per_step, step_noun};
 use crate::stragglers::because::{because, late_count};
+use crate::stragglers::chance::P_MOST;
 use crate::stragglers::delays::{DelaySums, totals};
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler, Unproven};
 use crate::stragglers::tables::{LevelKey, by_place, ranks_of, since, steps_text};
@@ -262,6 +263,10 @@ pub(crate) fn cannot_tell(job: &Job, judged: &Judgement, is_told: impl Fn(&Unpro
                  {needed} steps",
                 plural(u.ranks, "rank"),
                 plural(steps, "step")
+            ),
+            (None, Some(p)) if p <= P_MOST => format!(
+                "cannot tell whether this lasts: {who} {late}; jitter that lasts for several steps looks the \
+                 same: record more steps"
             ),
             (None, Some(p)) => format!(
                 "cannot tell whether this is more than chance: {who} {late}; chance alone makes some rank as \

@@ -73,6 +73,8 @@ pub struct Straggler {
     /// Parts that hide it: it is late among the others.
     pub(crate) behind: Vec<u32>,
     pub(crate) evidence: NoChance,
+    /// Whether jitter that lasts for these few steps would look the same.
+    pub(crate) is_brief: bool,
     /// Whether it is what makes the parts late beside the tokens of their experts, which are told apart.
     pub(crate) is_beside_tokens: bool,
 }
