@@ -35,7 +35,9 @@ const STEPS: usize = 2;
 
 /// Adds the late ranks, unless chains showed some that are late in most steps.
 pub(crate) fn add(job: &Job, options: &Options, judged: &mut Judgement, replayed: &ReplayedJob) {
-    let is_lasting = |s: &Straggler| matches!(s.pattern, Pattern::Persistent | Pattern::Together);
+    // Who is late behind ranks that are not confirmed may be one of a group with them.
+    let is_lasting =
+        |s: &Straggler| matches!(s.pattern, Pattern::Persistent | Pattern::Together) && s.behind.is_empty();
     if options.model.steps.is_some() || judged.stragglers.iter().any(is_lasting) {
         return;
     }
