@@ -1,7 +1,7 @@
 //! One round of judging: which ranks are late beyond chance, given those found before.
 
 use crate::job::delay::{Chain, StepKey};
-use crate::stragglers::chance::{Balances, P_MOST, STEPS_FOR_JITTER, is_always_ahead};
+use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
