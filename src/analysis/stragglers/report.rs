@@ -265,8 +265,7 @@ pub(crate) fn cannot_tell(job: &Job, judged: &Judgement, is_told: impl Fn(&Unpro
                 plural(steps, "step")
             ),
             (None, Some(p)) if p <= P_MOST => format!(
-                "cannot tell whether this lasts: {who} {late}; jitter that lasts for several steps looks the \
-                 same: record more steps"
+                "cannot tell whether this lasts: {who} {late}, as by jitter that lasts: record more steps"
             ),
             (None, Some(p)) => format!(
                 "cannot tell whether this is more than chance: {who} {late}; chance alone makes some rank as \
