@@ -150,7 +150,7 @@ fn evidence(
     if is_small && !balances.stand_apart(&places) {
         return None;
     }
-    let is_brief = balances.is_brief(&places);
+    let is_brief = is_small || balances.is_brief(&places);
     // Sets of several sizes could have been found.
     let tried = if late.len() > 1 { (parts.len() / 2).max(1) as f64 } else { 1.0 };
     let p_value = balances.p_values(std::slice::from_ref(&places)).and_then(|p| p.first().copied());

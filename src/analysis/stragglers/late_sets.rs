@@ -122,7 +122,8 @@ impl JudgeRound<'_> {
                 continue;
             };
             let late = self.set_straggler(of, (late, gain), (Pattern::Together, NoChance::Permutation(p)));
-            found.stragglers.push(Straggler { is_brief: balances.is_brief(&places), ..late });
+            let is_brief = !is_large || balances.is_brief(&places);
+            found.stragglers.push(Straggler { is_brief, ..late });
         }
     }
 }

@@ -73,7 +73,7 @@ pub struct Straggler {
     /// Parts that hide it: it is late among the others.
     pub(crate) behind: Vec<u32>,
     pub(crate) evidence: NoChance,
-    /// Whether jitter that lasts for these few steps would look the same.
+    /// Whether jitter that lasts may look the same: in few steps, or where the delay is small.
     pub(crate) is_brief: bool,
     /// Whether it is what makes the parts late beside the tokens of their experts, which are told apart.
     pub(crate) is_beside_tokens: bool,
