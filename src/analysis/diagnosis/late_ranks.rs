@@ -105,6 +105,7 @@ impl LateRanks {
         let why = if words.why.is_empty() { String::new() } else { format!(": {}", uncapital(&words.why)) };
         let stop = if first.words.why.is_empty() { "" } else { ". " };
         first.words.why.push_str(&format!("{stop}Behind it {} as well{why}", uncapital(&words.what)));
+        first.evidence.extend(late.evidence.iter().cloned());
     }
 
     /// Whether a part is one of the ranks that are told.

@@ -76,7 +76,11 @@ impl Context<'_> {
         self.name_steps(&mut cause);
         cause.evidence = self.evidence_of_lost(&cause, rule, &words);
         (rule.finish)(self, &mut cause);
-        cause.words.why.push_str(&self.uneven(&cause).unwrap_or_default());
+        if let Some((ranks, words)) = self.uneven(&cause) {
+            let filter = of_finding(&finding_id(&cause), &ranks);
+            cause.words.why.push_str(&format!("; most on {words}"));
+            cause.evidence.push(Evidence { table: "time_account", filter, words });
+        }
         if self.takes_turns(&cause.owned) {
             cause.words.what.push_str(", each time on another rank");
         }
@@ -173,9 +177,9 @@ impl Context<'_> {
         times.keys().copied().filter(is_alike).collect()
     }
 
-    /// The ranks that own more of a cause than all others, in words behind its numbers; `None` if there is no
+    /// The ranks that own more of a cause than all others, and how much more in words; `None` if there is no
     /// gap between them and the others that is as large as a share that makes a rank a member.
-    fn uneven(&self, cause: &Cause) -> Option<String> {
+    fn uneven(&self, cause: &Cause) -> Option<(Vec<u32>, String)> {
         let mut times: Vec<(Ns, u32)> = cause.ranks.iter().map(|rank| (0, *rank)).collect();
         for ((_, (part, _), of), ns) in &cause.owned {
             let at = cause.ranks.binary_search(&self.rank(*part)).ok();
@@ -197,7 +201,7 @@ impl Context<'_> {
             let (steps, count) = (self.account.steps.len().max(1) as Ns, ranks.len() as Ns);
             let most = fmt_ns(times[at..].iter().map(|(ns, _)| ns).sum::<Ns>() / steps / count);
             let (who, below) = (self.job.words.named(&ranks), fmt_ns(below / steps));
-            format!("; most on {who}: {most}, on the others {below} at most")
+            (ranks, format!("{who}: {most}, on the others {below} at most"))
         })
     }
 
@@ -220,13 +224,16 @@ impl Context<'_> {
                 *by_name.entry(name).or_default() += ns;
             }
         }
+        let filter = self::of_ranks(&cause.ranks);
         let of_ranks = || by_rank.values();
         let sums = || of_ranks().map(|(_, ns)| *ns);
         if let Some((name, most)) = by_name.iter().max_by_key(|(_, ns)| **ns).filter(|_| cause.key.is_empty())
-            && let Some(share) = percent(*most, sums().sum()).filter(|share| *share >= LARGE_PART_PCT)
+            && percent(*most, sums().sum()).is_some_and(|share| share >= LARGE_PART_PCT)
         {
-            let (share, name) = (fmt_pct(Some(share)), shown(name));
-            cause.words.why.push_str(&format!("; {share} of the pauses are in {name}"));
+            let words = format!("{} of the pauses are in {}", fmt_ns(*most), shown(name));
+            cause.words.why.push_str(&format!("; {words}"));
+            let filter = format!("{filter} AND name = '{}'", name.replace('\'', "''"));
+            cause.evidence.push(Evidence { table: "host_pauses", filter, words });
         }
         let (least, most) = (fmt_ns(sums().min().unwrap_or(0)), fmt_ns(sums().max().unwrap_or(0)));
         let of_rank = match () {
@@ -238,7 +245,6 @@ impl Context<'_> {
         let noun = if count == 1 { "pause" } else { "pauses" };
         let sum = fmt_ns(sums().sum());
         let words = format!("{} {noun} of 1 ms and more, {sum} together{of_rank}", fmt_count(count));
-        let filter = self::of_ranks(&cause.ranks);
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
     }
 

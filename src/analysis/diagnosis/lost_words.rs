@@ -11,7 +11,7 @@ use hta_trace::kernel::short_name;
 pub(crate) const LARGE_PART_PCT: f64 = 30.0;
 
 /// Share from which the largest of many names is told, percent.
-const TOLD_PART_PCT: f64 = 10.0;
+pub(crate) const TOLD_PART_PCT: f64 = 10.0;
 
 /// A name with the lost time that it owns.
 pub(crate) struct NamedTime<'a> {

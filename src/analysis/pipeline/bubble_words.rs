@@ -128,13 +128,7 @@ pub(crate) fn told(
     let heavy = stage.filter(|stage| stage.verdict == StageVerdict::TooMuchWork && by_stage.is_some());
     let heavy = heavy.map_or(String::new(), |stage| {
         let who = job.words.named(&ranks_of_stage(pipelines, stage.stage));
-        let each = |ns: Ns| fmt_ns(ns / (run.steps.len().max(1) as Ns));
-        let saves =
-            repairs.of_stages.map_or(String::new(), |ns| format!(", which costs {} a step", each(ns)));
-        format!(
-            "Stage {} is on {who} and takes {:.2} times as long as usual{saves}; ",
-            stage.stage, stage.ratio
-        )
+        format!("Stage {} is on {who} and takes {:.2} times as long as usual; ", stage.stage, stage.ratio)
     });
     let why = match &s.reasons {
         Err(why) => why.words(),

@@ -157,13 +157,13 @@ impl<'a> JudgeRound<'a> {
             };
             // For a persistent straggler, steps slightly below the threshold count as well.
             let steps = self.steps_from(part, self.limit(part).min(usual(part) / 2).max(1));
-            let is_large = usual(part) >= self.apart;
-            let is_clear = is_large || balances.stand_apart(&[i]);
+            let is_clear = usual(part) >= self.apart || balances.stand_apart(&[i]);
             match evidence.filter(|_| !steps.is_empty() && is_clear) {
                 Some(evidence) => {
                     let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
-                    let is_brief = !is_large || balances.is_brief(&[i]);
                     let of = self.straggler(Pattern::Persistent, &cells, evidence);
+                    let is_small = of.gain < self.apart * n as Ns;
+                    let is_brief = is_small || balances.is_brief(&[i]);
                     found.stragglers.push(Straggler { is_brief, ..of });
                 }
                 None => found.unproven.push(self.unproven(part, p_value)),

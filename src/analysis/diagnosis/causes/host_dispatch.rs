@@ -1,7 +1,7 @@
 //! `host_dispatch`: the device idles while the launching thread runs operators and launches kernels.
 
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords};
+use crate::diagnosis::lost_words::{LostWords, TOLD_PART_PCT};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
 use crate::facts::vendor::DeviceVendor;
@@ -28,7 +28,7 @@ pub(super) const RULE: CauseRule = CauseRule {
         is_told,
         words,
         // A part of what is spread over many operators is not named.
-        names_parts: |w| w.top.first().is_some_and(|t| t.share >= LARGE_PART_PCT),
+        names_parts: |w| w.top.first().is_some_and(|t| t.share >= TOLD_PART_PCT),
         tint: Some(2),
         ..LostRule::HOST
     }),
