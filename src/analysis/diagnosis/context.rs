@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 /// Smallest owned time for a rank to belong to a cause, percent of the time of the job.
 pub(crate) const MEMBER_PCT: f64 = 1.0;
 
+/// Share of the time from which a cause says who has more of it, or is late behind its ranks, percent.
+pub(crate) const BESIDES_PCT: f64 = 3.0;
+
 /// Share of what a cause owns from which it is that of the one rank that owns it, percent.
 pub(crate) const SOLE_PCT: f64 = 95.0;
 

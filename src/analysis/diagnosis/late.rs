@@ -4,6 +4,7 @@ use crate::api::Options;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::clocks::JobClocks;
+use crate::diagnosis::context::BESIDES_PCT;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
 use crate::diagnosis::late_ranks::{LateRank, LateRanks};
@@ -58,9 +59,6 @@ const UNPROVEN_PCT: f64 = 5.0;
 /// Smallest number of collectives of one step for that.
 const LAST_OF: u32 = 8;
 
-/// Share of the time from which a rank that is late behind another is told with it, percent.
-const BEHIND_PCT: f64 = 3.0;
-
 pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRanks {
     let mut out = LateRanks::default();
     if job.parts.len() < 2 {
@@ -98,7 +96,7 @@ pub(crate) fn find(job: &Job, options: &Options, clocks: &JobClocks) -> LateRank
         let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
         let late = late_rank(job, out.stragglers.len(), (s, None), (judged, why, clocks));
         // What is first to repair is the cause; who is late behind it is told with it.
-        if let Some(part) = s.behind.first().filter(|_| share >= BEHIND_PCT) {
+        if let Some(part) = s.behind.first().filter(|_| share >= BESIDES_PCT) {
             out.tell_behind(&late, *part);
         }
         if is_seldom || !s.behind.is_empty() {

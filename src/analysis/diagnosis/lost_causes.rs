@@ -5,7 +5,7 @@ use crate::diagnosis::account::{Lost, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
-use crate::diagnosis::context::{Context, MEMBER_PCT, SOLE_PCT};
+use crate::diagnosis::context::{BESIDES_PCT, Context, MEMBER_PCT, SOLE_PCT};
 use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost::OTHER_NAMES;
@@ -178,7 +178,7 @@ impl Context<'_> {
     }
 
     /// The ranks that own more of a cause than all others, and how much more in words; `None` if there is no
-    /// gap between them and the others that is as large as a share that makes a rank a member.
+    /// large gap between them and the others.
     fn uneven(&self, cause: &Cause) -> Option<(Vec<u32>, String)> {
         let mut times: Vec<(Ns, u32)> = cause.ranks.iter().map(|rank| (0, *rank)).collect();
         for ((_, (part, _), of), ns) in &cause.owned {
@@ -194,7 +194,8 @@ impl Context<'_> {
         let (below, gap) = (times[at - 1].0, gap(&at));
         let is_clear = gap * UNEVEN >= below && gap >= below - least;
         // A rank that owns next to nothing only does the same.
-        let is_large = percent(gap.min(below), self.account.length).is_some_and(|p| p >= MEMBER_PCT);
+        let share = |ns: Ns| percent(ns, self.account.length).unwrap_or(0.0);
+        let is_large = share(gap) >= BESIDES_PCT && share(below) >= MEMBER_PCT;
         (is_clear && is_large).then(|| {
             let mut ranks: Vec<u32> = times[at..].iter().map(|(_, rank)| *rank).collect();
             ranks.sort_unstable();

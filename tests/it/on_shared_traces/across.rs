@@ -137,7 +137,8 @@ fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_
     let Some(shared) = shared::folder() else { return };
     let straight = answer(&[megatron(&shared)], &options());
     assert_eq!(named(&straight), []);
-    assert_eq!(untold(&straight), ["rank 0", "rank 6"]);
+    // Rank 2 by less than 5 % of the step.
+    assert_eq!(untold(&straight), ["rank 0", "rank 2", "rank 6"]);
     assert!(straight.notes("stragglers").iter().any(|n| n.contains("record 3 steps")));
     assert!(
         straight.rows("ranks").iter().all(|r| r.int("clock_found_ns").abs() < 20_000),
