@@ -65,7 +65,9 @@ impl Fabric {
         let boundary = of_model(PathModel::Boundary);
         let all_nics = seats.iter().any(|(s, _)| has_choice(s)).then(|| of_model(PathModel::AllNics));
         let slow = judge(&evidence, &boundary, all_nics.as_ref());
-        Self { hosts, transfers, compared, groups, boundary, slow }
+        let mut out = Self { hosts, transfers, compared, groups, boundary, slow };
+        out.join_few(job);
+        out
     }
 }
 
@@ -76,10 +78,15 @@ impl Fabric {
         excess::mean(factors.map(f64::ln)).map(f64::exp)
     }
 
+    /// The groups that a place makes slow.
+    pub(crate) fn links_of<'a>(&'a self, slow: &'a SlowPlaces) -> impl Iterator<Item = TransferLink> + 'a {
+        let compared = slow.groups.iter().filter_map(|g| Some(self.groups.get(*g as usize)?.link));
+        compared.chain(slow.few.iter().copied())
+    }
+
     /// What the slowest of some slow groups takes longer in a step than the level of its classes, ns.
     pub(crate) fn excess_per_step(&self, slow: &SlowPlaces) -> Ns {
-        let links: BTreeSet<TransferLink> =
-            slow.groups.iter().filter_map(|g| Some(self.groups.get(*g as usize)?.link)).collect();
+        let links: BTreeSet<TransferLink> = self.links_of(slow).collect();
         let mut sums: BTreeMap<TransferLink, f64> = BTreeMap::new();
         for (class, groups) in &self.transfers.classes {
             let Some(level) = self.compared.get(class).map(|c| &c.level) else { continue };

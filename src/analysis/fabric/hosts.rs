@@ -1,6 +1,6 @@
 //! Where the ranks of a job run: host, and local rank, which is the rail of its NIC.
 
-use crate::fabric::places::Seat;
+use crate::fabric::places::{FabricPlace, Seat};
 use crate::job::{Job, RankSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +42,17 @@ impl FabricHosts {
     /// The rank at a seat.
     pub(crate) fn rank_at(&self, seat: Seat) -> Option<u32> {
         self.ranks.get(&seat).copied()
+    }
+
+    /// The ranks at a place.
+    pub(crate) fn ranks_of(&self, place: FabricPlace) -> Vec<u32> {
+        let at = |seats: &[Seat]| seats.iter().filter_map(|s| self.rank_at(*s)).collect();
+        match place {
+            FabricPlace::Nic(s) | FabricPlace::GpuPort(s) => at(&[s]),
+            FabricPlace::Link(a, b) => at(&[a, b]),
+            FabricPlace::Nvl(host) | FabricPlace::Host(host) => self.ranks_where(|s| s.host == host),
+            FabricPlace::Rail(rail) => self.ranks_where(|s| s.rail == rail),
+        }
     }
 
     /// Ranks at some seats, ascending.

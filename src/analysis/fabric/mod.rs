@@ -1,6 +1,7 @@
 //! Place in the fabric: which host, rail, NIC or link makes the transfers of its groups slow.
 
 mod excess;
+mod few;
 mod found;
 mod hosts;
 mod links;

@@ -43,8 +43,7 @@ impl SlowTransfers {
         let slow = fabric.slow.iter().filter(|s| s.verdict != PlaceVerdict::Late);
         let mut out = Self::default();
         for slow in slow {
-            let links = slow.groups.iter().filter_map(|g| Some(fabric.groups.get(*g as usize)?.link));
-            out.links.extend(links.map(|link| (link, out.places.len())));
+            out.links.extend(fabric.links_of(slow).map(|link| (link, out.places.len())));
             let saved = SavedTransfers::default();
             out.places.push(PlaceTransfers { key: fabric.key(slow), slow: slow.clone(), saved });
         }

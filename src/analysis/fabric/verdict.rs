@@ -5,6 +5,7 @@
 
 use crate::fabric::places::FabricPlace;
 use crate::fabric::rule::{FabricEvidence, SlowSet};
+use crate::fabric::wires::TransferLink;
 use std::collections::BTreeSet;
 
 /// Fewest steps with which a place is named.
@@ -64,6 +65,8 @@ pub(crate) struct SlowPlaces {
     pub(crate) around: Option<FabricPlace>,
     /// The slow groups, ascending.
     pub(crate) groups: Vec<u32>,
+    /// Groups of which there are too few to compare, and which are slow for its sake.
+    pub(crate) few: Vec<TransferLink>,
     /// How many times slower.
     pub(crate) factor: f64,
     pub(crate) gain: f64,
@@ -91,6 +94,7 @@ pub(crate) fn judge(
             around: around(&places),
             places,
             groups: slow.groups,
+            few: Vec::new(),
             factor: slow.mean.exp(),
             gain: slow.gain,
             p_value: slow.p_value,

@@ -75,16 +75,7 @@ impl Fabric {
             let groups = slow.groups.iter().filter_map(|g| self.groups.get(*g as usize));
             groups.flat_map(|g| g.ranks.iter().copied()).collect::<BTreeSet<u32>>().into_iter().collect()
         };
-        let at = |seats: &[Seat]| seats.iter().filter_map(|s| self.hosts.rank_at(*s)).collect();
-        match slow.around {
-            Some(FabricPlace::Nic(s) | FabricPlace::GpuPort(s)) => at(&[s]),
-            Some(FabricPlace::Link(a, b)) => at(&[a, b]),
-            Some(FabricPlace::Nvl(host) | FabricPlace::Host(host)) => {
-                self.hosts.ranks_where(|s| s.host == host)
-            }
-            Some(FabricPlace::Rail(rail)) => self.hosts.ranks_where(|s| s.rail == rail),
-            None => of_groups(),
-        }
+        slow.around.map_or_else(of_groups, |place| self.hosts.ranks_of(place))
     }
 
     fn around(&self, slow: &SlowPlaces) -> String {
