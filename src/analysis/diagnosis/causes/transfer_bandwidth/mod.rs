@@ -18,8 +18,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bandwidth",
     evidence: "transfer of 1 MiB and more, with less than 0.7 of the 90th percentile of bandwidth of its \
                group, kind and size (power of two), of 10 calls or more; or calls of a group below 0.7 of \
-               the median of at least 4 groups like it (description, number and distance of members): a \
-               link, or the network of the rank in all of them",
+               the median of at least 4 groups like it (description, number and distance of members), and \
+               with these, of the fastest of fewer groups: a link, or the network of the rank in all of them",
     owns: "F beyond the percentile; of slow groups also S that a replay at the median has less",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {

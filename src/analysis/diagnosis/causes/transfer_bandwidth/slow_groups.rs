@@ -96,23 +96,43 @@ impl SlowGroups {
         for groups in families.values().filter(|g| g.len() >= GROUPS) {
             let usual = middle(groups.iter().map(|(rate, ..)| *rate).collect());
             let found: Vec<_> = groups.iter().filter(|(rate, ..)| *rate < SLOW * usual).collect();
-            if found.len() * 2 >= groups.len() {
-                continue;
+            if found.len() * 2 < groups.len() {
+                out.add(job, &found, usual, &mut slow);
             }
-            for (rate, calls, link) in found {
-                let Some(kind) = calls.first().map(|(_, m)| job.call(*m).shape.kind) else { continue };
-                slow.push(Slow { link: *link, kind, rate: *rate, usual });
-                for (own, m) in *calls {
-                    let saved = (job.transfer_ns(*m).unwrap_or(0) as f64 * (1.0 - own / usual)) as Ns;
-                    if saved > 0 {
-                        out.saved.by_call.insert((m.part, m.call), saved);
-                    }
-                }
+        }
+        // Of fewer groups nobody knows which are usual, but those with a rank that all slow ones have are slow
+        // for its sake.
+        for groups in families.values().filter(|g| g.len() < GROUPS) {
+            let usual = groups.iter().map(|(rate, ..)| *rate).fold(0.0, f64::max);
+            let found: Vec<_> = groups.iter().filter(|(rate, ..)| *rate < SLOW * usual).collect();
+            let all = slow.iter().map(|s| s.link).chain(found.iter().map(|(.., link)| *link));
+            if !slow.is_empty() && !common(job, all).is_empty() {
+                out.add(job, &found, usual, &mut slow);
             }
         }
         out.saved.find_waits(job);
         out.name(job, &slow);
         out
+    }
+
+    /// Adds slow links of a family with its usual rate.
+    fn add(
+        &mut self,
+        job: &Job,
+        found: &[&(f64, &CallRates, TransferLink)],
+        usual: f64,
+        slow: &mut Vec<Slow>,
+    ) {
+        for (rate, calls, link) in found {
+            let Some(kind) = calls.first().map(|(_, m)| job.call(*m).shape.kind) else { continue };
+            slow.push(Slow { link: *link, kind, rate: *rate, usual });
+            for (own, m) in *calls {
+                let saved = (job.transfer_ns(*m).unwrap_or(0) as f64 * (1.0 - own / usual)) as Ns;
+                if saved > 0 {
+                    self.saved.by_call.insert((m.part, m.call), saved);
+                }
+            }
+        }
     }
 
     /// Share of a slow call's transfer that it would not take at the 90th percentile of its class.
@@ -125,9 +145,10 @@ impl SlowGroups {
         let group = |s: &Slow| job.matched.groups.get(s.link.group as usize);
         let members = |s: &Slow| s.link.ranks(job);
         let links: BTreeSet<TransferLink> = slow.iter().map(|s| s.link).collect();
-        let Some(first) = slow.first() else { return };
-        let mut common = members(first);
-        slow.iter().for_each(|s| common.retain(|r| members(s).contains(r)));
+        if slow.is_empty() {
+            return;
+        }
+        let common = common(job, links.iter().copied());
         let all: BTreeSet<u32> = slow.iter().flat_map(members).collect();
         let who = match common.as_slice() {
             [a, b] if links.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
@@ -161,6 +182,13 @@ impl SlowGroups {
         );
         self.words = CauseWords::new(who, why, action);
     }
+}
+
+/// The ranks that all links have.
+fn common(job: &Job, mut links: impl Iterator<Item = TransferLink>) -> Vec<u32> {
+    let mut common = links.next().map(|link| link.ranks(job)).unwrap_or_default();
+    links.for_each(|link| common.retain(|r| link.ranks(job).contains(r)));
+    common
 }
 
 /// The smallest rate that at least 90 % of the calls do not exceed.
