@@ -7,7 +7,8 @@
 use crate::api::Options;
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
-use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
+use crate::stragglers::chance::APART_PCT;
+use crate::stragglers::straggler::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 
@@ -19,7 +20,7 @@ pub(crate) fn confirm(options: &Options, judged: &mut Judgement, replayed: &Repl
     for s in &all {
         let alone = replayed.gain_of(|part, step| s.is_late(part, step), &keys);
         // A rank that is late behind others gains what is left when these are repaired.
-        let gain = if s.behind.is_empty() || is_enough(s, alone, time, &keys, min_pct) {
+        let gain = if s.behind.is_empty() || pct_of(s, alone, time, &keys) >= min_pct {
             alone
         } else {
             let before =
@@ -27,16 +28,18 @@ pub(crate) fn confirm(options: &Options, judged: &mut Judgement, replayed: &Repl
             let both = replayed.gain_of(|part, step| before(part, step) || s.is_late(part, step), &keys);
             both - replayed.gain_of(before, &keys)
         };
-        let is_confirmed = is_enough(s, gain, time, &keys, min_pct);
-        let to = if is_confirmed { &mut judged.stragglers } else { &mut judged.unconfirmed };
-        to.push(Straggler { gain, ..s.clone() });
+        let pct = pct_of(s, gain, time, &keys);
+        let to = if pct >= min_pct { &mut judged.stragglers } else { &mut judged.unconfirmed };
+        // What stands out in its steps does not rest on many steps that agree.
+        let is_brief = s.is_brief || pct < APART_PCT && s.evidence != NoChance::StandsOut;
+        to.push(Straggler { gain, is_brief, ..s.clone() });
     }
     judged.stragglers.sort_by_key(|s| (!s.behind.is_empty(), Reverse(s.gain), s.parts.clone()));
 }
 
-/// Whether a gain over all steps reaches the threshold; of a rank that is late in some steps, over these.
-fn is_enough(s: &Straggler, gain: Ns, time: Ns, keys: &[StepKey], min_pct: f64) -> bool {
+/// The gain over all steps, percent of their time; of a rank that is late in some steps, of the time of these.
+fn pct_of(s: &Straggler, gain: Ns, time: Ns, keys: &[StepKey]) -> f64 {
     let steps = keys.len().max(1) as Ns;
     let late = if s.pattern == Pattern::InSteps { (s.steps.len() as Ns).min(steps) } else { steps };
-    percent(gain, time / steps * late).is_some_and(|p| p >= min_pct)
+    percent(gain, time / steps * late).unwrap_or(0.0)
 }

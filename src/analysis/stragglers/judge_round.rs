@@ -115,7 +115,7 @@ impl<'a> JudgeRound<'a> {
         // A persistent straggler distorts what is usual, so the other ranks are judged in the next round,
         // without it.
         if found.stragglers.is_empty() {
-            found.stragglers = self.single_steps();
+            found.stragglers = self.single_steps(&balances);
             found.stragglers.extend(self.sets_in_steps());
         }
         if found.stragglers.is_empty() && is_first {
@@ -162,13 +162,17 @@ impl<'a> JudgeRound<'a> {
                 Some(evidence) => {
                     let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
                     let of = self.straggler(Pattern::Persistent, &cells, evidence);
-                    let is_small = of.gain < self.apart * n as Ns;
-                    let is_brief = is_small || balances.is_brief(&[i]);
-                    found.stragglers.push(Straggler { is_brief, ..of });
+                    found.stragglers.push(self.unless_jitter(of, balances, &[i]));
                 }
                 None => found.unproven.push(self.unproven(part, p_value)),
             }
         }
+    }
+
+    /// The same, with whether jitter that lasts may look like it.
+    pub(super) fn unless_jitter(&self, of: Straggler, balances: &Balances, places: &[usize]) -> Straggler {
+        let is_small = of.gain < self.apart * self.steps.len() as Ns;
+        Straggler { is_brief: is_small || balances.is_brief(places), ..of }
     }
 
     /// Whether the part at a position is later than chance allows over the parts of a recording without
@@ -258,27 +262,52 @@ impl<'a> JudgeRound<'a> {
         cells.into_iter().take(count).map(|(_, part, step)| (part, step)).collect()
     }
 
-    /// Finds ranks whose steps stand out from all other ranks and steps.
-    fn single_steps(&self) -> Vec<Straggler> {
+    /// Finds ranks whose steps stand out from all other ranks and steps, or that are late on average.
+    fn single_steps(&self, balances: &Balances) -> Vec<Straggler> {
         let Some(deviation) = self.deviation() else { return Vec::new() };
+        let on_average = self.late_on_average(balances);
         let mut largest: Vec<(Ns, u32)> =
             self.parts.iter().map(|p| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p)).collect();
         largest.sort_unstable_by_key(|l| std::cmp::Reverse(*l));
         let few = self.few_largest(deviation);
         let mut out = Vec::new();
-        for &part in &self.parts {
+        for (i, &part) in self.parts.iter().enumerate() {
+            let late = self.late_steps(part).into_iter();
+            if let Some((_, p)) = on_average.iter().find(|(of, _)| *of == part) {
+                let cells: Vec<(u32, usize)> = late.map(|s| (part, s)).collect();
+                let of = self.straggler(Pattern::InSteps, &cells, NoChance::Permutation(*p));
+                out.push(self.unless_jitter(of, balances, &[i]));
+                continue;
+            }
             let others = largest.iter().find(|(_, p)| *p != part).map_or(0, |(gain, _)| *gain);
             let stands_out = |s: &usize| {
                 let gain = self.of(part)[*s].gain;
                 gain >= deviation && (gain >= STANDS_OUT * others || few.contains(&(part, *s)))
             };
-            let cells: Vec<(u32, usize)> =
-                self.late_steps(part).into_iter().filter(stands_out).map(|s| (part, s)).collect();
+            let cells: Vec<(u32, usize)> = late.filter(stands_out).map(|s| (part, s)).collect();
             if !cells.is_empty() {
                 out.push(self.straggler(Pattern::InSteps, &cells, NoChance::StandsOut));
             }
         }
         out
+    }
+
+    /// Ranks that are late in some steps, by so much as if they reached the threshold in each, with their
+    /// p-values: too often for chance, and apart from the others.
+    fn late_on_average(&self, balances: &Balances) -> Vec<(u32, f64)> {
+        let is_late = |part: u32| {
+            let late = self.late_steps(part);
+            let gain: Ns = late.iter().map(|s| self.of(part)[*s].gain).sum();
+            late.len() > 1 && gain >= self.limit(part).saturating_mul(self.steps.len() as Ns)
+        };
+        let late: Vec<usize> = (0..self.parts.len()).filter(|i| is_late(self.parts[*i])).collect();
+        let sets: Vec<Vec<usize>> = late.iter().map(|i| vec![*i]).collect();
+        let p_values = balances.p_values(&sets).unwrap_or_default();
+        let known = late.into_iter().zip(p_values);
+        known
+            .filter(|(i, p)| *p <= P_MOST && balances.stand_apart(&[*i]))
+            .map(|(i, p)| (self.parts[i], p))
+            .collect()
     }
 
     /// Finds several ranks in turn: in most steps the last one exceeds the usual differences between ranks,

@@ -122,8 +122,7 @@ impl JudgeRound<'_> {
                 continue;
             };
             let late = self.set_straggler(of, (late, gain), (Pattern::Together, NoChance::Permutation(p)));
-            let is_brief = !is_large || balances.is_brief(&places);
-            found.stragglers.push(Straggler { is_brief, ..late });
+            found.stragglers.push(self.unless_jitter(late, balances, &places));
         }
     }
 }
