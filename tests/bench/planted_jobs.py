@@ -160,7 +160,8 @@ def judge(job, verdict):
         is_all = len(of_pauses) == 1 and own <= ranks
         return ("right" if is_all else "set") if "another rank" in text else wrong, first
     if job.kind == "expert" and len(own) == 1 and first["kind"] == "expert_imbalance":
-        return ("right" if f"rank {job.ranks[0]} gets" in text else wrong), first
+        is_right = re.search(rf"\brank {job.ranks[0]}(?: \([^)]*\))? gets\b", text)
+        return ("right" if is_right else wrong), first
     if first["kind"] == "pipeline_bubble":
         stage, rank, *link = STAGE.search(text).groups()
         if not stage:
