@@ -32,7 +32,7 @@ pub(crate) struct Context<'a> {
     pub(crate) trust: &'a RecordingTrust,
     pub(crate) topology: &'a Topology,
     /// Number and sum of the pauses, by rank and name.
-    pub(crate) pauses: &'a BTreeMap<(u32, String), (u64, Ns)>,
+    pub(crate) pauses: &'a BTreeMap<(u32, String), Vec<Ns>>,
     pub(crate) repairs: &'a Repairs,
     pub(crate) clocks: &'a JobClocks,
     pub(crate) late: &'a LateRanks,

@@ -60,7 +60,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     let trust = RecordingTrust::of(Recording::of_job(job));
     let topology = Topology::of(job);
     let mut all = owners(job, &account, &late);
-    let pauses = sums_of_pauses(partials);
+    let pauses = pauses_by_name(partials);
     let repairs = Repairs::new(job, partials, paused::causes_of_ranks(job, &all));
     let context = Context {
         job,
@@ -144,13 +144,11 @@ fn sort_by_importance(causes: &mut [Cause]) {
     });
 }
 
-/// Number and sum of the pauses, by rank and name.
-fn sums_of_pauses(partials: &[Partial]) -> BTreeMap<(u32, String), (u64, Ns)> {
-    let mut out: BTreeMap<(u32, String), (u64, Ns)> = BTreeMap::new();
+/// The pauses, by rank and name.
+fn pauses_by_name(partials: &[Partial]) -> BTreeMap<(u32, String), Vec<Ns>> {
+    let mut out: BTreeMap<(u32, String), Vec<Ns>> = BTreeMap::new();
     for row in rows::<HostPauses>(partials) {
-        let sum = out.entry((row.rank, row.name.to_string())).or_default();
-        sum.0 += 1;
-        sum.1 += row.excess_ns;
+        out.entry((row.rank, row.name.to_string())).or_default().push(row.excess_ns);
     }
     out
 }

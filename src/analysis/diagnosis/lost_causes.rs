@@ -10,6 +10,7 @@ use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost::OTHER_NAMES;
 use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, NamedTime, shown};
+use crate::diagnosis::pauses::PAUSE_MIN;
 use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -217,17 +218,15 @@ impl Context<'_> {
     /// Adds number and sum of the pauses of a cause, and the sums of its ranks, to its evidence; to its
     /// numbers the name in which they are longest, if that is a large part and not what it is about.
     pub(crate) fn add_pauses(&self, cause: &mut Cause) {
-        let (mut by_rank, mut by_name) = (BTreeMap::<u32, (u64, Ns)>::new(), BTreeMap::<&str, Ns>::new());
-        for ((rank, name), (n, ns)) in self.pauses {
-            if cause.ranks.binary_search(rank).is_ok() {
-                let sum = by_rank.entry(*rank).or_default();
-                (sum.0, sum.1) = (sum.0 + n, sum.1 + ns);
-                *by_name.entry(name).or_default() += ns;
-            }
+        let own = || self.pauses.iter().filter(|((rank, _), _)| cause.ranks.binary_search(rank).is_ok());
+        let (mut by_rank, mut by_name) = (BTreeMap::<u32, Ns>::new(), BTreeMap::<&str, Ns>::new());
+        for ((rank, name), pauses) in own() {
+            let sum: Ns = pauses.iter().sum();
+            *by_rank.entry(*rank).or_default() += sum;
+            *by_name.entry(name).or_default() += sum;
         }
         let filter = self::of_ranks(&cause.ranks);
-        let of_ranks = || by_rank.values();
-        let sums = || of_ranks().map(|(_, ns)| *ns);
+        let sums = || by_rank.values().copied();
         if let Some((name, most)) = by_name.iter().max_by_key(|(_, ns)| **ns).filter(|_| cause.key.is_empty())
             && percent(*most, sums().sum()).is_some_and(|share| share >= LARGE_PART_PCT)
         {
@@ -242,10 +241,12 @@ impl Context<'_> {
             () if least == most => format!(" ({least} a rank)"),
             () => format!(" ({least} to {most} a rank)"),
         };
-        let count: u64 = of_ranks().map(|(n, _)| *n).sum();
+        let lengths = || own().flat_map(|(_, pauses)| pauses);
+        let (count, shortest) = (lengths().count() as u64, lengths().min().copied().unwrap_or(0));
         let noun = if count == 1 { "pause" } else { "pauses" };
         let sum = fmt_ns(sums().sum());
-        let words = format!("{} {noun} of 1 ms and more, {sum} together{of_rank}", fmt_count(count));
+        let length = if shortest >= PAUSE_MIN { "1 ms".to_string() } else { fmt_ns(shortest) };
+        let words = format!("{} {noun} of {} and more, {sum} together{of_rank}", fmt_count(count), length);
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
     }
 

@@ -110,13 +110,18 @@ impl LostWords<'_> {
     /// The largest name behind the numbers, and whether it is a large part of many.
     pub(crate) fn largest_part(&self) -> String {
         let share = |t: &NamedTime| fmt_pct(Some(t.share));
-        match self.top.first().filter(|t| t.share >= TOLD_PART_PCT) {
+        match self.top.first() {
             Some(t) if t.share >= LARGE_PART_PCT && !self.is_mostly_unrecorded() => {
                 format!("; the largest part is {} ({})", shown(t.name), share(t))
             }
-            Some(t) => format!(", spread over many operators, {} with {}", shown(t.name), share(t)),
-            None => ", spread over many operators".to_string(),
+            _ => format!(", spread over many operators{}", self.told_part()),
         }
+    }
+
+    /// The largest name and its share; empty if that is small.
+    pub(crate) fn told_part(&self) -> String {
+        let told = self.top.first().filter(|t| t.share >= TOLD_PART_PCT);
+        told.map_or_else(String::new, |t| format!(", {} with {}", shown(t.name), fmt_pct(Some(t.share))))
     }
 
     /// The words of copies of some kind.

@@ -1,7 +1,8 @@
 //! Events of launching threads that stand still: far longer than others of their name.
 
+use crate::diagnosis::host_ranges::CODE_MIN;
 use hashbrown::{HashMap, HashSet};
-use hta_base::order_statistics::median_of_sorted;
+use hta_base::order_statistics::{median, median_of_sorted};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
@@ -27,7 +28,9 @@ table! {
 const PAUSES: usize = 1_000;
 
 /// A pause is an event whose self time exceeds the median of its name by this, ns,
-const PAUSE_MIN: Ns = 1_000_000;
+pub(crate) const PAUSE_MIN: Ns = 1_000_000;
+/// or in short steps by this part of a step,
+const PAUSE_PART: Ns = 50;
 /// and is at least this many times the median.
 const PAUSE_TIMES: Ns = 20;
 /// An operator that takes so many times as long as all later ones of its name is a first use,
@@ -77,6 +80,13 @@ pub(crate) fn table(trace: &RankTrace, pauses: &[Pause]) -> Batch {
     table.finish()
 }
 
+/// By how much a pause exceeds the median of its name, ns.
+fn pause_min(trace: &RankTrace) -> Ns {
+    let mut steps: Vec<Ns> = trace.steps.steps.iter().map(|s| s.window.len()).collect();
+    let step = median(&mut steps).unwrap_or(trace.capture.len());
+    PAUSE_MIN.min(step / PAUSE_PART).max(CODE_MIN)
+}
+
 /// Events of the threads that stood still, in order of time, but for those that wait for the device. The
 /// first event of a name is none, because it may have to load code; operators of which that is plain are the
 /// second result.
@@ -92,17 +102,18 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         }
     }
     let own = |row: u32| trace.stacks.self_ns(row).unwrap_or(0);
+    let least = pause_min(trace);
     let (mut out, mut firsts) = (Vec::new(), Vec::new());
     for rows in by_name.values() {
         let longest = rows.iter().map(|r| own(*r)).max().unwrap_or(0);
-        if longest < PAUSE_MIN {
+        if longest < least {
             continue;
         }
         let mut times: Vec<Ns> = rows.iter().map(|r| own(*r)).collect();
         times.sort_unstable();
         let middle = median_of_sorted(&times).unwrap_or(0);
         // Where most events of a name stand still, the fastest ones show how long it takes.
-        let median = if middle < PAUSE_MIN { middle } else { times[(times.len() - 1) / 10] };
+        let median = if middle < least { middle } else { times[(times.len() - 1) / 10] };
         let first_row = rows.iter().copied().min_by_key(|r| trace.span(*r).start);
         let first = first_row.map(|r| trace.span(r).start);
         let next_longest = times.len().checked_sub(2).and_then(|i| times.get(i)).copied();
@@ -113,10 +124,7 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         }));
         for &row in rows {
             let (self_time, span) = (own(row), trace.span(row));
-            if self_time - median >= PAUSE_MIN
-                && self_time >= PAUSE_TIMES * median
-                && Some(span.start) != first
-            {
+            if self_time - median >= least && self_time >= PAUSE_TIMES * median && Some(span.start) != first {
                 out.push(Pause { row, span, excess: self_time - median });
             }
         }

@@ -15,9 +15,9 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "host_pause",
     certainty: CauseCertainty::Likely,
     must_last: true,
-    evidence: "events whose self time exceeds the median of their name by 1 ms and 20 times, in 3 names or \
-               more, or 80 % of it in one name, together 2 % of the time, on several ranks 2 % divided by \
-               their number",
+    evidence: "events whose self time exceeds the median of their name by 1 ms (in steps below 50 ms by 2 % \
+               of the step, and by 200 us at least) and 20 times, in 3 names or more, or 80 % of it in one \
+               name, together 2 % of the time, on several ranks 2 % divided by their number",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_lock.json.gz",
     family: CauseFamily::Lost(LostRule {

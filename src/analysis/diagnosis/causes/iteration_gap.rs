@@ -25,7 +25,7 @@ pub(super) const RULE: CauseRule = CauseRule {
 fn words(w: &LostWords) -> CauseWords {
     let (where_to, action) = match w.is_mostly_unrecorded() {
         true => (
-            "most of it where nothing of the host is recorded".to_string(),
+            format!("most of it where nothing of the host is recorded{}", w.told_part()),
             "record with with_stack=True to see what the host does between iterations",
         ),
         false => (
