@@ -167,6 +167,7 @@ impl Context<'_> {
         cause.place = s.place.clone();
         cause.evidence = s.evidence.clone();
         self.name_compiler(s, all, &mut cause);
+        self.name_still_calls(&mut cause);
         cause
     }
 

@@ -14,6 +14,7 @@ use crate::diagnosis::pauses::PAUSE_MIN;
 use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
 use hta_base::wording::names::frame_parts;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -215,25 +216,52 @@ impl Context<'_> {
             && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
 
+    /// Number and sum of the pauses of ranks, by name.
+    fn pauses_of(&self, ranks: &[u32]) -> BTreeMap<&str, (usize, Ns)> {
+        let mut out: BTreeMap<&str, (usize, Ns)> = BTreeMap::new();
+        for ((_, name), all) in self.pauses.iter().filter(|((rank, _), _)| ranks.binary_search(rank).is_ok())
+        {
+            let sum = out.entry(name).or_default();
+            *sum = (sum.0 + all.len(), sum.1 + all.iter().sum::<Ns>());
+        }
+        out
+    }
+
+    /// Adds words on the pauses of some ranks in one name.
+    fn tell_pauses(cause: &mut Cause, name: &str, words: String) {
+        cause.words.why.push_str(&format!("; {words}"));
+        let filter = format!("{} AND name = '{}'", self::of_ranks(&cause.ranks), name.replace('\'', "''"));
+        cause.evidence.push(Evidence { table: "host_pauses", filter, words });
+    }
+
+    /// Says in which calls the hosts of late ranks stood still, if that is a large part of what it costs.
+    pub(crate) fn name_still_calls(&self, cause: &mut Cause) {
+        let longest = self.pauses_of(&cause.ranks).into_iter().max_by_key(|(_, (_, ns))| *ns);
+        let Some((name, (count, time))) = longest else { return };
+        let is_large = percent(time, cause.gain).is_some_and(|share| share >= LARGE_PART_PCT);
+        if is_large && !cause.words.what.contains(name) && !cause.words.why.contains(name) {
+            let calls = plural(count, "call");
+            let words = format!("{calls} of {} stood still for {} together", shown(name), fmt_ns(time));
+            Self::tell_pauses(cause, name, words);
+        }
+    }
+
     /// Adds number and sum of the pauses of a cause, and the sums of its ranks, to its evidence; to its
     /// numbers the name in which they are longest, if that is a large part and not what it is about.
     pub(crate) fn add_pauses(&self, cause: &mut Cause) {
-        let own = || self.pauses.iter().filter(|((rank, _), _)| cause.ranks.binary_search(rank).is_ok());
-        let (mut by_rank, mut by_name) = (BTreeMap::<u32, Ns>::new(), BTreeMap::<&str, Ns>::new());
-        for ((rank, name), pauses) in own() {
-            let sum: Ns = pauses.iter().sum();
-            *by_rank.entry(*rank).or_default() += sum;
-            *by_name.entry(name).or_default() += sum;
-        }
-        let filter = self::of_ranks(&cause.ranks);
+        let ranks = cause.ranks.clone();
+        let own = || self.pauses.iter().filter(|((rank, _), _)| ranks.binary_search(rank).is_ok());
+        let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
+        own().for_each(|((rank, _), all)| *by_rank.entry(*rank).or_default() += all.iter().sum::<Ns>());
+        let by_name = self.pauses_of(&ranks);
+        let filter = self::of_ranks(&ranks);
         let sums = || by_rank.values().copied();
-        if let Some((name, most)) = by_name.iter().max_by_key(|(_, ns)| **ns).filter(|_| cause.key.is_empty())
-            && percent(*most, sums().sum()).is_some_and(|share| share >= LARGE_PART_PCT)
+        let longest = by_name.into_iter().max_by_key(|(_, (_, ns))| *ns).filter(|_| cause.key.is_empty());
+        if let Some((name, (_, most))) = longest
+            && percent(most, sums().sum()).is_some_and(|share| share >= LARGE_PART_PCT)
         {
-            let words = format!("{} of the pauses are in {}", fmt_ns(*most), shown(name));
-            cause.words.why.push_str(&format!("; {words}"));
-            let filter = format!("{filter} AND name = '{}'", name.replace('\'', "''"));
-            cause.evidence.push(Evidence { table: "host_pauses", filter, words });
+            let words = format!("{} of the pauses are in {}", fmt_ns(most), shown(name));
+            Self::tell_pauses(cause, name, words);
         }
         let (least, most) = (fmt_ns(sums().min().unwrap_or(0)), fmt_ns(sums().max().unwrap_or(0)));
         let of_rank = match () {

@@ -16,8 +16,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     certainty: CauseCertainty::Likely,
     must_last: true,
     evidence: "events whose self time exceeds the median of their name by 1 ms (in steps below 50 ms by 2 % \
-               of the step, and by 200 us at least) and 20 times, in 3 names or more, or 80 % of it in one \
-               name, together 2 % of the time, on several ranks 2 % divided by their number",
+               of the step, and by 200 us at least) and 20 times, in 3 names or more (2 on each of several \
+               ranks), or 80 % of it in one name, together 2 % of the time, on several ranks 2 % divided by their number",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_lock.json.gz",
     family: CauseFamily::Lost(LostRule {
@@ -30,8 +30,10 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::HOST
 };
 
-/// Fewest names with pauses from which the host as a whole stands still, and not the events of one name.
+/// Fewest names with pauses from which the host as a whole stands still, and not the events of one name; of
+/// several ranks, whose pauses count together, a number of each.
 const PAUSE_NAMES: usize = 3;
+const PAUSE_NAMES_OF_RANK: usize = 2;
 
 /// The name in which most of the pauses lie; empty if they lie in many.
 fn name_of_most(host: &HostSide, total: Ns) -> Option<StrId> {
@@ -43,7 +45,9 @@ fn name_of_most(host: &HostSide, total: Ns) -> Option<StrId> {
     if most * 100 >= total * MOST_PCT {
         return Some(name);
     }
-    (by_name.len() >= PAUSE_NAMES).then_some(StrId::EMPTY)
+    let is_alone = host.trace.meta.world_size.is_none_or(|ranks| ranks < 2);
+    let least = if is_alone { PAUSE_NAMES } else { PAUSE_NAMES_OF_RANK };
+    (by_name.len() >= least).then_some(StrId::EMPTY)
 }
 
 fn words(w: &LostWords) -> CauseWords {
