@@ -15,7 +15,9 @@
 //!    excess above the threshold, is judged by what repairing all of them saves, with the same test for sets.
 //! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any
 //!    other rank in any step, or, of a few steps of several ranks, of all others, and [`DEVIATIONS`] robust
-//!    standard deviations of the usual differences between ranks. Ranks that are late at once are one: what
+//!    standard deviations of the usual differences between ranks; or all late steps of a rank whose own gains
+//!    in these reach the threshold on average of all steps, if the test of chance and the distance to the
+//!    others are evidence. Ranks that are late at once are one: what
 //!    repairing all of them saves stands out from the others in the same step, and is the most of any step.
 //! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`]
 //!    deviations.
