@@ -191,6 +191,9 @@ pub(crate) const LAUNCHING: &[TimeUse] = &[
     TimeUse::Host(HostActivity::RuntimeCall),
 ];
 
+/// Smallest gain of a cause in the iterations of an inference engine, percent of the time of the job.
+const ITERATION_PCT: f64 = 5.0;
+
 impl LostRule {
     pub(crate) const HOST: LostRule = LostRule {
         place: LostPlace::Host,
@@ -221,7 +224,9 @@ impl LostRule {
     };
     pub(crate) const ITERATION: LostRule = LostRule {
         place: LostPlace::Iteration,
-        is_told: |w| w.trust.vendor != DeviceVendor::Host,
+        is_told: |w| {
+            w.trust.vendor != DeviceVendor::Host && w.gain_pct.is_some_and(|pct| pct >= ITERATION_PCT)
+        },
         finish: |context, cause| {
             if context.is_only_of_first(&cause.owned) {
                 cause.words.what.push_str(" (first iteration after the profiler started)");
