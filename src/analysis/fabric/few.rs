@@ -1,5 +1,6 @@
-//! Groups of which there are too few to compare. Alone they say nothing, because one may do more than another;
-//! but where a slow place has a rank that all slow ones of them have and no other, they are slow for its sake:
+//! Groups of which there are too few to compare. Alone they say nothing, because one may do more than
+//! another; but where a slow place has a rank that all slow ones of them have and no other, they are slow for
+//! its sake:
 //!
 //! ```text
 //!   8 pairs      0-1  2-3  4-5 ...           4-5 is slow: rank 4, rank 5, or the link between them
@@ -45,8 +46,8 @@ impl FewGroups {
 }
 
 impl Fabric {
-    /// Adds groups of few to the slow places that make them slow, and leaves those out of a place's set of which
-    /// they show that they are not it.
+    /// Adds groups of few to the slow places that make them slow, and leaves those out of a place's set of
+    /// which they show that they are not it.
     pub(super) fn join_few(&mut self, job: &Job) {
         for (class, groups) in self.transfers.classes.iter().filter(|(_, g)| g.len() < GROUPS_LEAST) {
             let Some(few) = FewGroups::of(job, groups) else { continue };

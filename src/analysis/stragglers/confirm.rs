@@ -37,7 +37,8 @@ pub(crate) fn confirm(options: &Options, judged: &mut Judgement, replayed: &Repl
     judged.stragglers.sort_by_key(|s| (!s.behind.is_empty(), Reverse(s.gain), s.parts.clone()));
 }
 
-/// The gain over all steps, percent of their time; of a rank that is late in some steps, of the time of these.
+/// The gain over all steps, percent of their time; of a rank that is late in some steps, of the time of
+/// these.
 fn pct_of(s: &Straggler, gain: Ns, time: Ns, keys: &[StepKey]) -> f64 {
     let steps = keys.len().max(1) as Ns;
     let late = if s.pattern == Pattern::InSteps { (s.steps.len() as Ns).min(steps) } else { steps };

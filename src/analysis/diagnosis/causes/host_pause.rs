@@ -17,7 +17,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     must_last: true,
     evidence: "events whose self time exceeds the median of their name by 1 ms (in steps below 50 ms by 2 % \
                of the step, and by 200 us at least) and 20 times, in 3 names or more (2 on each of several \
-               ranks), or 80 % of it in one name, together 2 % of the time, on several ranks 2 % divided by their number",
+               ranks), or 80 % of it in one name, together 2 % of the time, on several ranks 2 % divided by \
+               their number",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_lock.json.gz",
     family: CauseFamily::Lost(LostRule {

@@ -100,8 +100,8 @@ impl SlowGroups {
                 out.add(job, &found, usual, &mut slow);
             }
         }
-        // Of fewer groups nobody knows which are usual, but those with a rank that all slow ones have are slow
-        // for its sake.
+        // Of fewer groups nobody knows which are usual, but those with a rank that all slow ones have are
+        // slow for its sake.
         for groups in families.values().filter(|g| g.len() < GROUPS) {
             let usual = groups.iter().map(|(rate, ..)| *rate).fold(0.0, f64::max);
             let found: Vec<_> = groups.iter().filter(|(rate, ..)| *rate < SLOW * usual).collect();
