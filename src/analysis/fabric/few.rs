@@ -38,10 +38,10 @@ impl FewGroups {
         let level = paces.iter().map(|(pace, _)| *pace).reduce(f64::min)?;
         let (slow, fast): (Vec<_>, Vec<_>) =
             paces.into_iter().partition(|(pace, _)| pace - level >= SLOW_OF_FEW.ln());
-        let mut common = slow.first()?.1.ranks(job);
-        slow.iter().for_each(|(_, link)| common.retain(|r| link.ranks(job).contains(r)));
+        let slow: Vec<TransferLink> = slow.into_iter().map(|(_, link)| link).collect();
+        let mut common = TransferLink::common(job, slow.iter().copied());
         fast.iter().for_each(|(_, link)| common.retain(|r| !link.ranks(job).contains(r)));
-        Some(Self { level, slow: slow.into_iter().map(|(_, link)| link).collect(), common })
+        Some(Self { level, slow, common })
     }
 }
 

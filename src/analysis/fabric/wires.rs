@@ -35,6 +35,13 @@ impl TransferLink {
         ranks
     }
 
+    /// The recorded ranks that all of some links have, ascending; none without links.
+    pub(crate) fn common(job: &Job, mut links: impl Iterator<Item = Self>) -> Vec<u32> {
+        let mut common = links.next().map(|link| link.ranks(job)).unwrap_or_default();
+        links.for_each(|link| common.retain(|r| link.ranks(job).contains(r)));
+        common
+    }
+
     /// The ranks, if all of them are recorded.
     pub(crate) fn all_ranks(self, job: &Job) -> Option<Vec<u32>> {
         let group = job.matched.groups.get(self.group as usize)?;

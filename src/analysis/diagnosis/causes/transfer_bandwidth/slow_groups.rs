@@ -106,7 +106,7 @@ impl SlowGroups {
             let usual = groups.iter().map(|(rate, ..)| *rate).fold(0.0, f64::max);
             let found: Vec<_> = groups.iter().filter(|(rate, ..)| *rate < SLOW * usual).collect();
             let all = slow.iter().map(|s| s.link).chain(found.iter().map(|(.., link)| *link));
-            if !slow.is_empty() && !common(job, all).is_empty() {
+            if !slow.is_empty() && !TransferLink::common(job, all).is_empty() {
                 out.add(job, &found, usual, &mut slow);
             }
         }
@@ -148,7 +148,7 @@ impl SlowGroups {
         if slow.is_empty() {
             return;
         }
-        let common = common(job, links.iter().copied());
+        let common = TransferLink::common(job, links.iter().copied());
         let all: BTreeSet<u32> = slow.iter().flat_map(members).collect();
         let who = match common.as_slice() {
             [a, b] if links.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
@@ -182,13 +182,6 @@ impl SlowGroups {
         );
         self.words = CauseWords::new(who, why, action);
     }
-}
-
-/// The ranks that all links have.
-fn common(job: &Job, mut links: impl Iterator<Item = TransferLink>) -> Vec<u32> {
-    let mut common = links.next().map(|link| link.ranks(job)).unwrap_or_default();
-    links.for_each(|link| common.retain(|r| link.ranks(job).contains(r)));
-    common
 }
 
 /// The smallest rate that at least 90 % of the calls do not exceed.
