@@ -13,7 +13,7 @@ use crate::diagnosis::account::JobStep;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::compute::{ComputeKernel, times_in};
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::diagnosis::evidence::{Evidence, of_ranks, of_text};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::kernel_facts::SMALL;
 use crate::diagnosis::lost_words::shown;
@@ -301,7 +301,7 @@ fn tell(cause: &mut Cause, beside: &str, (found, excess): (&Contention, Ns)) {
     .to_string();
     cause.evidence.push(Evidence {
         table: "kernels_by_name",
-        filter: format!("{} AND name = '{}'", of_ranks(&cause.ranks), name.replace('\'', "''")),
+        filter: format!("{} AND {}", of_ranks(&cause.ranks), of_text("name", name)),
         words,
     });
 }

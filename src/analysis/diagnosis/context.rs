@@ -31,7 +31,7 @@ pub(crate) struct Context<'a> {
     pub(crate) account: &'a JobAccount,
     pub(crate) trust: &'a RecordingTrust,
     pub(crate) topology: &'a Topology,
-    /// Number and sum of the pauses, by rank and name.
+    /// The pauses by rank and name, ns.
     pub(crate) pauses: &'a BTreeMap<(u32, String), Vec<Ns>>,
     pub(crate) repairs: &'a Repairs,
     pub(crate) clocks: &'a JobClocks,

@@ -7,6 +7,11 @@ pub(crate) fn of_ranks(ranks: &[u32]) -> String {
     format!("rank IN ({})", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
 }
 
+/// The condition for rows with a text, in SQL.
+pub(crate) fn of_text(column: &str, text: &str) -> String {
+    format!("{column} = '{}'", text.replace('\'', "''"))
+}
+
 /// The condition for rows of some steps, ascending, in SQL; empty without steps.
 pub(crate) fn of_steps(steps: &[StepKey]) -> String {
     let number = |key: &StepKey| match StepKey::cells(Some(*key)) {

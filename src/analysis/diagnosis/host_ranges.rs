@@ -35,11 +35,19 @@ pub(super) struct OwnRanges {
     compilers: Vec<(Span, u32)>,
 }
 
-/// `QUIET_MIN`, or in short steps the part of a step from which time is looked at, which is no ordinary time
-/// between two operators.
+/// `QUIET_MIN`, or in short steps the part of a step from which time is looked at.
 pub(super) fn long_min(trace: &RankTrace) -> Ns {
-    let mut lengths: Vec<Ns> = trace.steps.steps.iter().map(|s| s.window.len()).collect();
-    median(&mut lengths).map_or(QUIET_MIN, |step| QUIET_MIN.min(step / LONG_PART).max(CODE_MIN))
+    median_step(trace).map_or(QUIET_MIN, |step| part_of_short(step, LONG_PART))
+}
+
+/// `QUIET_MIN`, or of a short step one of so many parts, which is no ordinary time between two operators.
+pub(super) fn part_of_short(step: Ns, parts: Ns) -> Ns {
+    QUIET_MIN.min(step / parts).max(CODE_MIN)
+}
+
+/// Length of the middle one of the steps' windows; `None` without steps.
+pub(super) fn median_step(trace: &RankTrace) -> Option<Ns> {
+    median(&mut trace.steps.steps.iter().map(|s| s.window.len()).collect::<Vec<_>>())
 }
 
 /// Whether the thread runs an operator.

@@ -6,15 +6,15 @@ use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::collected::CollectedCause;
 use crate::diagnosis::context::{BESIDES_PCT, Context, MEMBER_PCT, SOLE_PCT};
-use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
+use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks, of_text};
 use crate::diagnosis::gain::{self, OwnedTime};
+use crate::diagnosis::host_ranges::QUIET_MIN;
 use crate::diagnosis::lost::OTHER_NAMES;
 use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, NamedTime, shown};
-use crate::diagnosis::pauses::PAUSE_MIN;
 use crate::diagnosis::rule::{LostPlace, LostRule};
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
+use hta_base::wording::counts::counted;
 use hta_base::wording::names::frame_parts;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -151,8 +151,7 @@ impl Context<'_> {
         let number = format!("{}{of}{per} ({} of the {whole}){besides}", fmt_ns(time), part(time));
         let mut out = vec![Evidence { table: "time_account", filter: of_cause.clone(), words: number }];
         let is_named = (rule.names_parts)(words);
-        let quoted = |text: &str| text.replace('\'', "''");
-        let rows = |n: &NamedTime| format!("name = '{}' AND detail = '{}'", quoted(n.name), quoted(n.detail));
+        let rows = |n: &NamedTime| format!("{} AND {}", of_text("name", n.name), of_text("detail", n.detail));
         out.extend(words.top.iter().filter(|_| is_named).map(|n| Evidence {
             table: "finding_names",
             filter: format!("{of_cause} AND {}", rows(n)),
@@ -216,31 +215,30 @@ impl Context<'_> {
             && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
 
-    /// Number and sum of the pauses of ranks, by name.
-    fn pauses_of(&self, ranks: &[u32]) -> BTreeMap<&str, (usize, Ns)> {
-        let mut out: BTreeMap<&str, (usize, Ns)> = BTreeMap::new();
+    /// The name in which the pauses of ranks are longest, with their number and sum.
+    fn longest_pauses(&self, ranks: &[u32]) -> Option<(&str, (u64, Ns))> {
+        let mut out: BTreeMap<&str, (u64, Ns)> = BTreeMap::new();
         for ((_, name), all) in self.pauses.iter().filter(|((rank, _), _)| ranks.binary_search(rank).is_ok())
         {
             let sum = out.entry(name).or_default();
-            *sum = (sum.0 + all.len(), sum.1 + all.iter().sum::<Ns>());
+            *sum = (sum.0 + all.len() as u64, sum.1 + all.iter().sum::<Ns>());
         }
-        out
+        out.into_iter().max_by_key(|(_, (_, ns))| *ns)
     }
 
     /// Adds words on the pauses of some ranks in one name.
     fn tell_pauses(cause: &mut Cause, name: &str, words: String) {
         cause.words.why.push_str(&format!("; {words}"));
-        let filter = format!("{} AND name = '{}'", self::of_ranks(&cause.ranks), name.replace('\'', "''"));
+        let filter = format!("{} AND {}", self::of_ranks(&cause.ranks), of_text("name", name));
         cause.evidence.push(Evidence { table: "host_pauses", filter, words });
     }
 
     /// Says in which calls the hosts of late ranks stood still, if that is a large part of what it costs.
     pub(crate) fn name_still_calls(&self, cause: &mut Cause) {
-        let longest = self.pauses_of(&cause.ranks).into_iter().max_by_key(|(_, (_, ns))| *ns);
-        let Some((name, (count, time))) = longest else { return };
+        let Some((name, (count, time))) = self.longest_pauses(&cause.ranks) else { return };
         let is_large = percent(time, cause.gain).is_some_and(|share| share >= LARGE_PART_PCT);
         if is_large && !cause.words.what.contains(name) && !cause.words.why.contains(name) {
-            let calls = plural(count, "call");
+            let calls = counted(count, "call");
             let words = format!("{calls} of {} stood still for {} together", shown(name), fmt_ns(time));
             Self::tell_pauses(cause, name, words);
         }
@@ -253,11 +251,9 @@ impl Context<'_> {
         let own = || self.pauses.iter().filter(|((rank, _), _)| ranks.binary_search(rank).is_ok());
         let mut by_rank: BTreeMap<u32, Ns> = BTreeMap::new();
         own().for_each(|((rank, _), all)| *by_rank.entry(*rank).or_default() += all.iter().sum::<Ns>());
-        let by_name = self.pauses_of(&ranks);
         let filter = self::of_ranks(&ranks);
         let sums = || by_rank.values().copied();
-        let longest = by_name.into_iter().max_by_key(|(_, (_, ns))| *ns).filter(|_| cause.key.is_empty());
-        if let Some((name, (_, most))) = longest
+        if let Some((name, (_, most))) = self.longest_pauses(&ranks).filter(|_| cause.key.is_empty())
             && percent(most, sums().sum()).is_some_and(|share| share >= LARGE_PART_PCT)
         {
             let words = format!("{} of the pauses are in {}", fmt_ns(most), shown(name));
@@ -271,10 +267,9 @@ impl Context<'_> {
         };
         let lengths = || own().flat_map(|(_, pauses)| pauses);
         let (count, shortest) = (lengths().count() as u64, lengths().min().copied().unwrap_or(0));
-        let noun = if count == 1 { "pause" } else { "pauses" };
-        let sum = fmt_ns(sums().sum());
-        let length = if shortest >= PAUSE_MIN { "1 ms".to_string() } else { fmt_ns(shortest) };
-        let words = format!("{} {noun} of {} and more, {sum} together{of_rank}", fmt_count(count), length);
+        let (pauses, sum) = (counted(count, "pause"), fmt_ns(sums().sum()));
+        let length = if shortest >= QUIET_MIN { "1 ms".to_string() } else { fmt_ns(shortest) };
+        let words = format!("{pauses} of {length} and more, {sum} together{of_rank}");
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
     }
 

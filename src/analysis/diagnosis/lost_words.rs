@@ -109,10 +109,9 @@ impl LostWords<'_> {
 
     /// The largest name behind the numbers, and whether it is a large part of many.
     pub(crate) fn largest_part(&self) -> String {
-        let share = |t: &NamedTime| fmt_pct(Some(t.share));
         match self.top.first() {
             Some(t) if t.share >= LARGE_PART_PCT && !self.is_mostly_unrecorded() => {
-                format!("; the largest part is {} ({})", shown(t.name), share(t))
+                format!("; the largest part is {} ({})", shown(t.name), fmt_pct(Some(t.share)))
             }
             _ => format!(", spread over many operators{}", self.told_part()),
         }

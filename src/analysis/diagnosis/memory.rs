@@ -6,7 +6,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_text};
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::threat::{MemoryThreatRow, MemoryThreats, SITE};
 use crate::memory::report::device_name;
@@ -40,7 +40,7 @@ pub(crate) fn causes(context: &Context, partials: &[Partial]) -> Vec<Cause> {
         let site = rule.site.filter(|_| !worst.site.is_empty());
         cause.evidence.extend(site.map(|(table, condition)| Evidence {
             table,
-            filter: format!("{of_device} AND {condition} = '{}'", worst.site.replace('\'', "''")),
+            filter: format!("{of_device} AND {}", of_text(condition, worst.site)),
             words: format!("most of it comes from `{}`", clip(worst.site, SITE)),
         }));
         Some(cause)

@@ -1,8 +1,8 @@
 //! Events of launching threads that stand still: far longer than others of their name.
 
-use crate::diagnosis::host_ranges::CODE_MIN;
+use crate::diagnosis::host_ranges::{median_step, part_of_short};
 use hashbrown::{HashMap, HashSet};
-use hta_base::order_statistics::{median, median_of_sorted};
+use hta_base::order_statistics::median_of_sorted;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
@@ -27,10 +27,9 @@ table! {
 /// Largest number of pauses of a rank in the table.
 const PAUSES: usize = 1_000;
 
-/// A pause is an event whose self time exceeds the median of its name by this, ns,
-pub(crate) const PAUSE_MIN: Ns = 1_000_000;
-/// or in short steps by this part of a step,
-const PAUSE_PART: Ns = 50;
+/// A pause is an event whose self time exceeds the median of its name by 1 ms, or in short steps by one of so
+/// many parts of a step,
+const PAUSE_PARTS: Ns = 50;
 /// and is at least this many times the median.
 const PAUSE_TIMES: Ns = 20;
 /// An operator that takes so many times as long as all later ones of its name is a first use,
@@ -82,9 +81,7 @@ pub(crate) fn table(trace: &RankTrace, pauses: &[Pause]) -> Batch {
 
 /// By how much a pause exceeds the median of its name, ns.
 fn pause_min(trace: &RankTrace) -> Ns {
-    let mut steps: Vec<Ns> = trace.steps.steps.iter().map(|s| s.window.len()).collect();
-    let step = median(&mut steps).unwrap_or(trace.capture.len());
-    PAUSE_MIN.min(step / PAUSE_PART).max(CODE_MIN)
+    part_of_short(median_step(trace).unwrap_or(trace.capture.len()), PAUSE_PARTS)
 }
 
 /// Events of the threads that stood still, in order of time, but for those that wait for the device. The
