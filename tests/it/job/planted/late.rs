@@ -310,3 +310,30 @@ fn ranks_that_have_most_of_what_all_have_are_named() {
     let detail = found[0].text("detail");
     assert!(detail.ends_with("; most on ranks 2, 6: 3.00 ms, on the others 1.07 ms at most"), "{detail}");
 }
+
+/// A step in which another rank is nearly as late does not hide a rank that is late in more steps than chance
+/// explains.
+#[test]
+fn a_rank_that_is_late_in_some_steps_is_told_by_its_average() {
+    let program = |late: i64| {
+        move |rank: u32, step: u64| {
+            let extra = match (rank, step) {
+                (2, 11 | 13 | 16 | 18 | 19) => us(late),
+                (6, 14) => us(400),
+                _ => us(100),
+            };
+            plain(rank, step, vec![kernel("extra", about(extra, 5, rank, step, 70))])
+        }
+    };
+    let of = |late: i64| simulate(&Job::new(WORLD, 12, &program(late)));
+    let (job, usual) = (of(600), of(100));
+    let rows = Recording::full().answer(&job).rows("stragglers");
+    let first = &rows[0];
+    assert_eq!((first.text("pattern"), first.text("ranks")), ("in_steps", "2"), "{rows:?}");
+    assert_eq!(first.int("late_step_count"), 5, "{rows:?}");
+    within("gain", first.int("gain_sum_ns"), gain_of_repair(&job, &usual), 10);
+    assert!(first.float("p_value").is_some_and(|p| p <= 0.02), "{rows:?}");
+    // Once in as many steps is no pattern.
+    let rows = Recording::full().answer(&usual).rows("stragglers");
+    assert!(rows.iter().all(|r| r.text("ranks") != "2"), "{rows:?}");
+}

@@ -11,6 +11,7 @@ mod delay_cost;
 mod expert_kernels;
 mod experts;
 mod fabric;
+mod few_groups;
 mod fused_kernels;
 mod groups;
 mod hybrid;
