@@ -218,6 +218,8 @@ pub struct JobAccount {
     pub(crate) factors: Option<Factors>,
     /// Time of kernels by the cause that their repair is and the operator with most of it in a window, ns.
     pub(crate) operators: BTreeMap<(CauseKind, String), Ns>,
+    /// Host time of the launching threads in code with a name, by rank, over the capture.
+    pub(crate) named_code: BTreeMap<String, BTreeMap<u32, Ns>>,
 }
 
 /// Finds the cell of a row.
@@ -286,6 +288,11 @@ impl JobAccount {
         }
         for r in rows::<LostHostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
+            if !r.key.is_empty() {
+                let by_rank = out.named_code.entry(r.key.to_string()).or_default();
+                *by_rank.entry(r.rank).or_default() += r.time_ns;
+                continue;
+            }
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
             *cell.host.of(CauseKind::named(r.cause)) += r.time_ns;
         }

@@ -2,22 +2,29 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::host::HostSide;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use hta_trace::window::{Scope, Window};
+use std::cmp::Reverse;
 
 table! {
     /// Host time of the thread that launches a device's work in a window.
-    pub(crate) struct LostHostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
+    pub(crate) struct LostHostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause, key" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause; empty: calls that wait for the device";
+        key: Text, "", "of the capture: code outside operators by name, that with most time; empty: of all names";
         time_ns: i64, "ns", "time of the thread";
     }
 }
+
+/// Names of code that have a row.
+const NAMES: usize = 8;
 
 /// Number of kinds of causes.
 const KINDS: usize = CauseKind::ALL.len();
@@ -34,6 +41,7 @@ struct WindowSums {
 /// Sums the time of a thread by what it does, whether or not the device idles; pauses by their own length.
 /// The thread is walked once, whatever the number of windows.
 pub(crate) struct HostTimes<'a> {
+    trace: &'a RankTrace,
     windows: &'a [Window],
     /// Spans in which the thread works for a window, with its index, in order of start.
     spans: Vec<(Span, usize)>,
@@ -44,11 +52,14 @@ pub(crate) struct HostTimes<'a> {
     blocked: &'a Union,
     /// By window.
     sums: Vec<WindowSums>,
+    /// Time in code outside operators by the event that the thread is in. What the host does between two of
+    /// its steps is in no window.
+    code: HashMap<StrId, Ns>,
 }
 
 impl<'a> HostTimes<'a> {
     pub(crate) fn new(
-        trace: &RankTrace,
+        trace: &'a RankTrace,
         host: &'a HostSide,
         thread: Option<u32>,
         windows: &'a [Window],
@@ -57,7 +68,8 @@ impl<'a> HostTimes<'a> {
         spans.retain(|(span, _)| !span.is_empty());
         spans.sort_unstable_by_key(|(span, w)| (span.start, *w));
         let sums = vec![WindowSums { waits: 0, by_kind: [0; KINDS] }; windows.len()];
-        Self { windows, spans, open: Vec::new(), next: 0, blocked: host.blocked(thread), sums }
+        let (blocked, code) = (host.blocked(thread), HashMap::default());
+        Self { trace, windows, spans, open: Vec::new(), next: 0, blocked, sums, code }
     }
 
     /// The spans of the thread that matter for a window.
@@ -65,8 +77,11 @@ impl<'a> HostTimes<'a> {
         self.spans.iter().map(|(span, _)| *span)
     }
 
-    /// Counts a piece of the thread. Pieces come in order of time.
-    pub(crate) fn count(&mut self, piece: Span, kind: CauseKind) {
+    /// Counts a piece of the thread, which is in the event `row`. Pieces come in order of time.
+    pub(crate) fn count(&mut self, piece: Span, kind: CauseKind, row: u32) {
+        if kind == CauseKind::HostPython && row != u32::MAX {
+            *self.code.entry(self.trace.columns.name(row as usize)).or_default() += piece.len();
+        }
         self.open.retain(|(span, _)| span.end > piece.start);
         while let Some(begun) = self.spans.get(self.next).filter(|(span, _)| span.start < piece.end) {
             self.open.extend((begun.0.end > piece.start).then_some(*begun));
@@ -85,7 +100,8 @@ impl<'a> HostTimes<'a> {
     }
 
     /// Adds the rows of a device.
-    pub(crate) fn push(self, table: &mut LostHostTime, trace: &RankTrace, work: &DeviceWork) {
+    pub(crate) fn push(self, table: &mut LostHostTime, work: &DeviceWork) {
+        let trace = self.trace;
         let mut kinds: Vec<CauseKind> = CauseKind::ALL.to_vec();
         kinds.sort_unstable_by_key(|kind| kind.name());
         for (w, of_window) in self.windows.iter().zip(&self.sums) {
@@ -100,9 +116,26 @@ impl<'a> HostTimes<'a> {
                     step: w.step,
                     step_label: w.label,
                     cause,
+                    key: "",
                     time_ns,
                 });
             }
+        }
+        let mut code: Vec<(&str, Ns)> = self.code.iter().map(|(name, ns)| (trace.text(*name), *ns)).collect();
+        code.sort_unstable_by_key(|(name, ns)| (Reverse(*ns), *name));
+        code.truncate(NAMES);
+        code.sort_unstable();
+        for (key, time_ns) in code {
+            table.push(HostTimeRow {
+                rank: trace.rank,
+                device: work.device,
+                scope: Scope::Capture.name(),
+                step: None,
+                step_label: None,
+                cause: CauseKind::HostPython.name(),
+                key,
+                time_ns,
+            });
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn push(
     let thread = classifier.default_thread;
     let mut host_times = HostTimes::new(trace, host, thread, windows);
     let mut idle = by_callback(trace, work, idle_pieces(&gaps, host, (thread, &mut host_times)));
-    host_times.push(times, trace, work);
+    host_times.push(times, work);
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
@@ -151,7 +151,7 @@ fn idle_pieces(
     let all = || times.spans().chain(of_thread.iter().map(|gap| host_part(gap)));
     if let Some((start, end)) = all().map(|s| s.start).min().zip(all().map(|s| s.end).max()) {
         host.each(thread, Span::new(start, end), |span, assigned| {
-            times.count(span, assigned.kind);
+            times.count(span, assigned.kind, assigned.row);
             while let Some(gap) = of_thread.get(next).filter(|gap| gap.span.start < span.end) {
                 let part = host_part(gap).intersect(span);
                 if !part.is_empty() {

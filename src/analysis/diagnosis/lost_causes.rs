@@ -166,12 +166,18 @@ impl Context<'_> {
         if ranks.is_empty() {
             return ranks;
         }
-        let mut times: BTreeMap<u32, Ns> = BTreeMap::new();
-        for (_, (part, _), cell) in self.account.cells() {
-            let is_other = |l: &&Lost| l.kind == kind && (rule.key)(&l.key) != key;
-            let others: Ns = cell.lost.iter().filter(is_other).map(|l| l.time).sum();
-            *times.entry(self.rank(part)).or_default() += cell.host_of(kind) - others;
-        }
+        // The time of all code tells nothing of a part of it that has a name.
+        let named = self.account.named_code.get(key).filter(|_| kind == CauseKind::HostPython);
+        let is_known = |of: &&BTreeMap<u32, Ns>| ranks.iter().all(|rank| of.contains_key(rank));
+        let times = named.filter(is_known).cloned().unwrap_or_else(|| {
+            let mut times: BTreeMap<u32, Ns> = BTreeMap::new();
+            for (_, (part, _), cell) in self.account.cells() {
+                let is_other = |l: &&Lost| l.kind == kind && (rule.key)(&l.key) != key;
+                let others: Ns = cell.lost.iter().filter(is_other).map(|l| l.time).sum();
+                *times.entry(self.rank(part)).or_default() += cell.host_of(kind) - others;
+            }
+            times
+        });
         let of = |rank: &u32| times.get(rank).copied().unwrap_or(0);
         let least = ranks.iter().map(of).max().unwrap_or(0) / 2;
         let is_alike = |rank: &u32| ranks.binary_search(rank).is_ok() || (least > 0 && of(rank) >= least);

@@ -1,5 +1,6 @@
 //! Jobs of several ranks: planted causes, partials, one result whatever the threads.
 
+mod alike;
 mod coalesced;
 mod copy_engines;
 pub mod determinism;
