@@ -18,7 +18,7 @@ table! {
     pub(crate) struct LostHostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause, key" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause; empty: calls that wait for the device";
-        key: Text, "", "of the capture: code outside operators by name, that with most time; empty: of all names";
+        key: Text, "", "of the capture: names of code outside operators with most time; empty: all of it";
         time_ns: i64, "ns", "time of the thread";
     }
 }
