@@ -85,8 +85,8 @@ fn pause_min(trace: &RankTrace) -> Ns {
 }
 
 /// Events of the threads that stood still, in order of time, but for those that wait for the device. The
-/// first event of a name is none, because it may have to load code; operators of which that is plain are the
-/// second result.
+/// first event of a name that calls others is none, because it may have to load code; operators of which that
+/// is plain are the second result.
 pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> (Vec<Pause>, Vec<u32>) {
     let mut by_name: HashMap<StrId, Vec<u32>> = HashMap::new();
     for (_, rows) in trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane)) {
@@ -99,6 +99,12 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         }
     }
     let own = |row: u32| trace.stacks.self_ns(row).unwrap_or(0);
+    // What calls nothing, such as another view of a tensor, has no code of a device to load.
+    let is_leaf = |rows: &[u32]| {
+        let is_alone =
+            |r: &u32| trace.classes[*r as usize] == Class::HostOp && own(*r) == trace.span(*r).len();
+        rows.len() > FIRST_OF && rows.iter().all(is_alone)
+    };
     let least = pause_min(trace);
     let (mut out, mut firsts) = (Vec::new(), Vec::new());
     for rows in by_name.values() {
@@ -112,10 +118,11 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         // Where most events of a name stand still, the fastest ones show how long it takes.
         let median = if middle < least { middle } else { times[(times.len() - 1) / 10] };
         let first_row = rows.iter().copied().min_by_key(|r| trace.span(*r).start);
-        let first = first_row.map(|r| trace.span(r).start);
+        let first = first_row.map(|r| trace.span(r).start).filter(|_| !is_leaf(rows));
         let next_longest = times.len().checked_sub(2).and_then(|i| times.get(i)).copied();
         firsts.extend(first_row.filter(|r| {
             trace.classes[*r as usize] == Class::HostOp
+                && first.is_some()
                 && times.len() >= FIRST_OF
                 && next_longest.is_some_and(|next| own(*r) >= FIRST_TIMES * next)
         }));
