@@ -4,7 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis, finding_id};
 use crate::diagnosis::collected::CollectedCause;
-use crate::diagnosis::context::Context;
+use crate::diagnosis::context::{Context, MEMBER_PCT};
 use crate::diagnosis::evidence::{Evidence, of_finding, of_ranks};
 use crate::diagnosis::exposed_lane::TransferWords;
 use crate::diagnosis::gain::OwnedTime;
@@ -22,7 +22,7 @@ impl Context<'_> {
         found: &CollectedCause,
     ) -> Option<Cause> {
         let part = rule.part;
-        let members = self.members_by(&found.owned, |_| true);
+        let members = self.members_by(&found.owned, MEMBER_PCT, |_| true);
         if members.is_empty() {
             return None;
         }

@@ -47,16 +47,27 @@ impl Context<'_> {
     /// Ranks that own at least a small share of the time of the job.
     pub(crate) fn members(&self, owned: &OwnedTime) -> Vec<u32> {
         // Waiting is time of the others, and does not make them members.
-        self.members_by(owned, |part| part != TimePart::Waiting)
+        self.members_by(owned, MEMBER_PCT, |part| part != TimePart::Waiting)
     }
 
-    /// The same by some parts of the time.
-    pub(crate) fn members_by(&self, owned: &OwnedTime, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
+    /// The same for causes that come now on this rank and now on that one, so that each owns only its part.
+    pub(crate) fn members_in_turn(&self, owned: &OwnedTime) -> Vec<u32> {
+        let least = MEMBER_PCT / self.job.parts.len().max(1) as f64;
+        self.members_by(owned, least, |part| part != TimePart::Waiting)
+    }
+
+    /// Ranks that own at least a share of the time of the job, percent, by some parts of the time.
+    pub(crate) fn members_by(
+        &self,
+        owned: &OwnedTime,
+        least: f64,
+        counts: impl Fn(TimePart) -> bool,
+    ) -> Vec<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
             *by_part.entry(*part).or_default() += ns;
         }
-        let is_member = |ns: Ns| percent(ns, self.account.length).is_some_and(|p| p >= MEMBER_PCT);
+        let is_member = |ns: Ns| percent(ns, self.account.length).is_some_and(|p| p >= least);
         by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
     }
 

@@ -51,7 +51,10 @@ impl Context<'_> {
             by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned, rule.saves, parts));
         // Pauses hide behind each other, whoever owns the time. Else no more is gained than is owned.
         let gain = if rule.of_pauses.is_some() { gain } else { gain.min(gain::most(&found.owned, |_| true)) };
-        let members = self.members(&found.owned);
+        let members = match rule.of_pauses {
+            Some(_) => self.members_in_turn(&found.owned),
+            None => self.members(&found.owned),
+        };
         let ranks = match self.sole_rank(&found.owned) {
             Some(rank) if members.contains(&rank) => vec![rank],
             _ if rule.joins_alike => self.with_alike((kind, rule), key, members),

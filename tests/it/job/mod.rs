@@ -8,6 +8,7 @@ mod host_order;
 pub mod mesh;
 pub mod nameless;
 pub mod partial;
+mod pauses_in_turn;
 pub mod planted;
 pub mod roles;
 mod titles;

@@ -62,7 +62,11 @@ fn words(w: &LostWords) -> CauseWords {
     }
     CauseWords::new(
         format!("Host threads stand still{}, in whatever operator they are in", w.who()),
-        format!("{}; behind it a rank waits {}", w.idle(), fmt_ns(w.waits)),
+        if w.waits > 0 {
+            format!("{}; behind it a rank waits {}", w.idle(), fmt_ns(w.waits))
+        } else {
+            w.idle()
+        },
         "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no \
          pinning, garbage collection (gc.freeze(), or collect on all ranks at once)",
     )
