@@ -11,6 +11,7 @@ pub(crate) mod experts;
 pub(crate) mod first_calls;
 pub(crate) mod gaps;
 pub mod graphs;
+pub(crate) mod group_names;
 pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;

@@ -2,9 +2,9 @@
 //! are asked only whether they are of another dimension: a pipeline may use one for each pair of stages, and
 //! the first of a pair is another stage in each.
 
+use crate::facts::group_names::may_be_of_stages;
 use crate::job::connected::connected;
 use crate::job::matching::Member;
-use crate::job::mesh::{GroupName, group_name};
 use crate::job::{Job, RankSummary};
 use hta_trace::collective::{CollectiveCall, CollectiveKind, Message};
 use std::collections::BTreeSet;
@@ -59,13 +59,7 @@ impl PipelinePlaces {
 /// The messages of a part that may be those between stages: not in a group that is told to be another
 /// dimension of the mesh, as the ring of context parallel attention is.
 pub(crate) fn messages_of_stages(p: &RankSummary) -> impl Iterator<Item = (&Message, &CollectiveCall)> {
-    p.calls.messages().filter(|(_, call)| is_of_stages(p, call))
-}
-
-fn is_of_stages(p: &RankSummary, call: &CollectiveCall) -> bool {
-    let group = p.calls.groups.get(call.shape.group as usize);
-    let says = group.and_then(|g| g.desc.as_deref()).map(group_name);
-    !matches!(says, Some(GroupName::Dimension(name)) if !["pp", "infer_pp"].contains(&name))
+    p.calls.messages().filter(|(_, call)| may_be_of_stages(&p.calls, call))
 }
 
 /// Sender and receiver of the messages between stages, where they are recorded or matched.
@@ -74,7 +68,7 @@ fn messages(job: &Job) -> BTreeSet<(u32, u32)> {
     for p in &job.parts {
         pairs.extend(messages_of_stages(p).map(|(m, _)| (m.src, m.dst)));
     }
-    let of_stages = |m: &Member| is_of_stages(&job.parts[m.part as usize], job.call(*m));
+    let of_stages = |m: &Member| may_be_of_stages(&job.parts[m.part as usize].calls, job.call(*m));
     for i in job.instances().iter().filter(|i| i.len() == 2 && i.kind.is_point_to_point()) {
         if !job.members(i).iter().all(of_stages) {
             continue;

@@ -11,6 +11,7 @@ mod work;
 pub(crate) use chunk::{ChunkKind, ChunkName, PipelineChunk};
 
 use crate::facts::collectives::collectives;
+use crate::facts::group_names::may_be_of_stages;
 use hta_base::units::Span;
 use hta_trace::category::Class;
 use hta_trace::collective::{CollectiveCall, CollectiveKind, RankCalls};
@@ -141,7 +142,7 @@ fn messages(rank: u32, calls: &RankCalls) -> Vec<MessageCall> {
     let mut out: Vec<MessageCall> = all
         .into_iter()
         .zip(&calls.calls)
-        .filter(|(_, c)| c.shape.kind.is_point_to_point())
+        .filter(|(_, c)| c.shape.kind.is_point_to_point() && may_be_of_stages(calls, c))
         .map(|(m, _)| m)
         .collect();
     out.sort_by_key(|m| m.submit);

@@ -1,10 +1,10 @@
 //! Divides the ranks by the families of groups, and names the dimensions: after the description of the groups
 //! that are exactly one, else after what is left of a product, else after the use of the groups.
 
+use crate::facts::group_names::GroupName;
 use crate::job::families::Factor;
 use crate::job::mesh::coordinates::Atom;
 use crate::job::mesh::cuts::{CutBy, atoms, atoms_of};
-use crate::job::mesh::names::GroupName;
 use crate::job::mesh::told::MeshShape;
 use crate::job::mesh::{DimensionSource, FamilyState, MeshFamily};
 

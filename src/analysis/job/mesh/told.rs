@@ -6,9 +6,9 @@
 //!   rank5-of-8_tp1-pp1-dp0      the one mesh of 8 ranks in which each file has the coordinates of its name
 //! ```
 
+use crate::facts::group_names::{GroupName, group_name};
 use crate::job::mesh::DimensionSource;
 use crate::job::mesh::coordinates::Atom;
-use crate::job::mesh::names::{GroupName, group_name};
 use hta_read::coordinates::NamedPlace;
 use hta_trace::meta::LARGEST_GROUP;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,6 +7,7 @@
 mod bandwidth;
 mod bubble;
 mod clocks;
+mod context_ring;
 mod delay_cost;
 mod expert_kernels;
 mod experts;

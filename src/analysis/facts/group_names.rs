@@ -3,6 +3,8 @@
 //! Descriptions as Megatron-LM, NeMo and Primus (`PIPELINE_MODEL_PARALLEL_GROUP`), torch's `DeviceMesh`, and
 //! what builds on it (`mesh_pp`, `dp_shard_cp`) write them.
 
+use hta_trace::collective::{CollectiveCall, RankCalls};
+
 /// What a description says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupName {
@@ -84,6 +86,14 @@ pub(crate) fn group_name(description: &str) -> GroupName {
     let exact = DEVICE_MESH.iter().find(|(name, _)| *name == whole);
     let part = || MEGATRON.iter().find(|(part, _)| lower.contains(part));
     exact.or_else(part).map_or(Nameless, |(_, meaning)| *meaning)
+}
+
+/// Whether a message may be one between stages: not in a group that is told to be another dimension of the
+/// mesh, as the ring of context parallel attention is.
+pub(crate) fn may_be_of_stages(calls: &RankCalls, call: &CollectiveCall) -> bool {
+    let group = calls.groups.get(call.shape.group as usize);
+    let says = group.and_then(|g| g.desc.as_deref()).map(group_name);
+    !matches!(says, Some(Dimension(name)) if !["pp", "infer_pp"].contains(&name))
 }
 
 #[cfg(test)]
