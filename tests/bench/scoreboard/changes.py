@@ -12,8 +12,11 @@ from .replay import Replay
 SIZES = [3, 8, 20, 40]
 # Without marked steps a recording is taken as so many pieces.
 PIECES = 8
-# A rank whose device idles by less than this share of its pauses for longer need not be named.
+# A rank whose device idles by less than this share of its pauses for longer need not be named, nor one whose longer work
+# alone costs the job less than this share of it, because another rank was later before.
 LEAST_SHARE = 0.05
+# Most ranks for which that is replayed.
+REPLAYED = 8
 # Places of a pause are stretches of the host of this length and more, ns.
 LEAST_PLACE = 1_000
 
@@ -31,7 +34,8 @@ class Change:
     on: str = ""
     in_steps: str = ""
     effect: int = 0
-    # Ranks whose pauses are hidden while their devices work or wait: nothing shows them, and they need not be named.
+    # Ranks whose pauses are hidden while their devices work or wait, and whose longer work is hidden behind a rank that was
+    # later before: they cost nothing, and need not be named.
     hidden: list = dataclasses.field(default_factory=list)
     # What was added to each changed rank.
     added: int = 0
@@ -97,6 +101,10 @@ class Set:
             idle = {i: made.idle_growth(i) for i in what["pauses"]}
             paused = {i: sum(ns for _, ns in of) for i, of in what["pauses"].items()}
             change.hidden = [self.numbers[i] for i in idle if idle[i] < LEAST_SHARE * paused[i]]
+        if "longer" in what and 1 < len(what["longer"]) <= REPLAYED:
+            alone = {i: Replay(self.recordings, self.meetings, longer={i: of}) for i, of in what["longer"].items()}
+            least = {i: LEAST_SHARE * sum(of.values()) for i, of in what["longer"].items()}
+            change.hidden = [self.numbers[i] for i in alone if alone[i].effects[0] < least[i]]
         made.apply()
         return made
 
