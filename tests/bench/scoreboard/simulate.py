@@ -221,25 +221,30 @@ def length_us(job, chances):
     return max(of[-1][2] for of in steps) - START_US
 
 
+def repaired(job):
+    """The job without what is planted. Nobody can take the work of a heavy stage away, but the stages can share it."""
+    if job.kind != "stage":
+        return dataclasses.replace(job, amount=0.0)
+    return dataclasses.replace(job, ranks=tuple(range(job.world)), amount=job.amount / job.sizes()["pp"])
+
+
 def calibrated(job, pct, most):
     """The job with so much planted, at most `most`, that it costs about `pct` percent of the job; what it costs by the
-    same chances without it, and how long the job takes."""
+    same chances when it is repaired, and how long the job takes."""
     chances = drawn(job)
-    base = length_us(dataclasses.replace(job, amount=0.0), chances)
-    wanted, tried, amount = base * pct / (100 - pct), [(0.0, 0.0)], min(most, pct / 50)
+    wanted, tried, amount = pct / (100 - pct), [(0.0, 0.0)], min(most, pct / 50)
     for _ in range(8):
-        cost = length_us(dataclasses.replace(job, amount=amount), chances) - base
-        if abs(cost - wanted) < 0.1 * wanted or (amount == most and cost < wanted):
+        planted = dataclasses.replace(job, amount=amount)
+        base, length = (length_us(of, chances) for of in (repaired(planted), planted))
+        part = (length - base) / base
+        if abs(part - wanted) < 0.1 * wanted or (amount == most and part < wanted):
             break
-        tried.append((cost, amount))
+        tried.append((part, amount))
         low = max((of for of in tried if of[0] < wanted), key=lambda of: of[1])
         high = min((of for of in tried if of[0] >= wanted), default=None)
-        used = amount
         if high:
             share = (wanted - low[0]) / (high[0] - low[0])
             amount = low[1] + min(0.9, max(0.1, share)) * (high[1] - low[1])
         else:
             amount = min(most, 2.5 * amount)
-    else:
-        amount = used
-    return dataclasses.replace(job, amount=amount), cost, base + cost
+    return planted, length - base, length
