@@ -133,11 +133,8 @@ fn late_rank(
     (judged, why, clocks): (&Judgement, &[StepDifferences], &JobClocks),
 ) -> LateRank {
     let steps = judged.steps.len();
-    // If another rank is late each time, none of them is the reason.
-    let is_one = |part: &u32| s.pattern == Pattern::Rotating || s.parts.contains(part);
-    let mut ranks: Vec<u32> =
-        (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
-    ranks.sort_unstable();
+    let is_any = s.is_any_in_turn(job.parts.len());
+    let ranks = ranks_of(job, s, is_any);
     let (causes, total) = reasons(s, why);
     let main = main_cause(s, why).or_else(|| of_hosts_in_turn(s, &causes, total));
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
@@ -150,7 +147,8 @@ fn late_rank(
         _ => when(job, judged, s, steps),
     };
     let mut sentence = match s.pattern {
-        Pattern::Rotating => format!("Each time another rank makes the others wait, {when}"),
+        Pattern::Rotating if is_any => format!("Each time another rank makes the others wait, {when}"),
+        Pattern::Rotating => format!("{who} make the others wait in turn, {when}"),
         Pattern::Together => format!("{who} {is} late together {when}"),
         _ => format!("{who} {is} late {when}"),
     };
@@ -204,6 +202,15 @@ fn late_rank(
         p_value: s.evidence.p_value(),
         evidence,
     }
+}
+
+/// The late ranks. If any rank may be late each time, none of them is the reason.
+fn ranks_of(job: &Job, s: &Straggler, is_any: bool) -> Vec<u32> {
+    let is_one = |part: &u32| is_any || s.parts.contains(part);
+    let mut ranks: Vec<u32> =
+        (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
+    ranks.sort_unstable();
+    ranks
 }
 
 /// Whether the kernel that makes a rank late is one of experts of whose tokens nothing is known.
