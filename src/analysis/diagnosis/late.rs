@@ -133,8 +133,10 @@ fn late_rank(
     (judged, why, clocks): (&Judgement, &[StepDifferences], &JobClocks),
 ) -> LateRank {
     let steps = judged.steps.len();
+    // If any rank may be late each time, none of them is the reason.
     let is_any = s.is_any_in_turn(job.parts.len());
-    let ranks = ranks_of(job, s, is_any);
+    let all: Vec<u32> = (0u32..).zip(&job.parts).map(|(part, _)| part).collect();
+    let ranks = ranks_of(job, if is_any { &all } else { &s.parts });
     let (causes, total) = reasons(s, why);
     let main = main_cause(s, why).or_else(|| of_hosts_in_turn(s, &causes, total));
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
@@ -204,11 +206,9 @@ fn late_rank(
     }
 }
 
-/// The late ranks. If any rank may be late each time, none of them is the reason.
-fn ranks_of(job: &Job, s: &Straggler, is_any: bool) -> Vec<u32> {
-    let is_one = |part: &u32| is_any || s.parts.contains(part);
-    let mut ranks: Vec<u32> =
-        (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
+/// The ranks of some parts, ascending.
+fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
+    let mut ranks: Vec<u32> = parts.iter().filter_map(|p| Some(job.parts.get(*p as usize)?.rank)).collect();
     ranks.sort_unstable();
     ranks
 }
@@ -235,12 +235,6 @@ fn who_is_late(
     (s, named): (&Straggler, Option<&Straggler>),
     words: &LateWords,
 ) -> String {
-    let ranks = |parts: &[u32]| -> Vec<u32> {
-        let mut ranks: Vec<u32> =
-            parts.iter().filter_map(|p| Some(job.parts.get(*p as usize)?.rank)).collect();
-        ranks.sort_unstable();
-        ranks
-    };
     let when = |s: &Straggler| when(job, judged, s, judged.steps.len());
     let together = |s: &Straggler| if s.pattern == Pattern::Together { "together " } else { "" };
     let behind = |mark: &str| match words.beside.as_str() {
@@ -250,7 +244,7 @@ fn who_is_late(
     match named {
         Some(named) => {
             let hidden: Vec<u32> = s.parts.iter().filter(|p| !named.parts.contains(p)).copied().collect();
-            let (late, hidden) = (ranks(&named.parts), ranks(&hidden));
+            let (late, hidden) = (ranks_of(job, &named.parts), ranks_of(job, &hidden));
             let (is, repaired) = if late.len() == 1 { ("is", "it is") } else { ("are", "they are") };
             format!(
                 "{} {is} late {}{}; {} would be once {repaired} repaired{}",
