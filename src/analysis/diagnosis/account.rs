@@ -218,8 +218,8 @@ pub struct JobAccount {
     pub(crate) factors: Option<Factors>,
     /// Time of kernels by the cause that their repair is and the operator with most of it in a window, ns.
     pub(crate) operators: BTreeMap<(CauseKind, String), Ns>,
-    /// Host time of the launching threads in code with a name, by rank, over the capture.
-    pub(crate) named_code: BTreeMap<String, BTreeMap<u32, Ns>>,
+    /// Host time of the launching threads in what a cause names, by rank, over the capture.
+    pub(crate) named_host: BTreeMap<(CauseKind, String), BTreeMap<u32, Ns>>,
 }
 
 /// Finds the cell of a row.
@@ -287,14 +287,15 @@ impl JobAccount {
                 .for_each(CellOfStep::wait_for_roles);
         }
         for r in rows::<LostHostTime>(partials) {
-            let key = index.key(r.scope, r.step, r.step_label);
-            if !r.key.is_empty() {
-                let by_rank = out.named_code.entry(r.key.to_string()).or_default();
+            let kind = CauseKind::named(r.cause);
+            if let Some(kind) = kind.filter(|_| !r.key.is_empty()) {
+                let by_rank = out.named_host.entry((kind, r.key.to_string())).or_default();
                 *by_rank.entry(r.rank).or_default() += r.time_ns;
                 continue;
             }
+            let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
-            *cell.host.of(CauseKind::named(r.cause)) += r.time_ns;
+            *cell.host.of(kind) += r.time_ns;
         }
         for r in rows::<KernelMix>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);

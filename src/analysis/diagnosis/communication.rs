@@ -109,7 +109,7 @@ impl Context<'_> {
         });
         let owned: OwnedTime = left.filter(|(_, ns)| *ns > 0).collect();
         let sum: Ns = owned.values().sum();
-        let ranks = self.members(&owned);
+        let ranks = self.members(&owned, MEMBER_PCT);
         let is_small = percent(sum, self.account.all()).is_none_or(|pct| pct < rule.least_pct);
         if ranks.is_empty() || is_small {
             return None;

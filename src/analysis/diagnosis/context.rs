@@ -44,19 +44,13 @@ impl Context<'_> {
         self.job.parts[part as usize].rank
     }
 
-    /// Ranks that own at least a small share of the time of the job.
-    pub(crate) fn members(&self, owned: &OwnedTime) -> Vec<u32> {
+    /// Ranks that own at least a share of the time of the job, percent.
+    pub(crate) fn members(&self, owned: &OwnedTime, least: f64) -> Vec<u32> {
         // Waiting is time of the others, and does not make them members.
-        self.members_by(owned, MEMBER_PCT, |part| part != TimePart::Waiting)
-    }
-
-    /// The same for causes that come now on this rank and now on that one, so that each owns only its part.
-    pub(crate) fn members_in_turn(&self, owned: &OwnedTime) -> Vec<u32> {
-        let least = MEMBER_PCT / self.job.parts.len().max(1) as f64;
         self.members_by(owned, least, |part| part != TimePart::Waiting)
     }
 
-    /// Ranks that own at least a share of the time of the job, percent, by some parts of the time.
+    /// The same by some parts of the time.
     pub(crate) fn members_by(
         &self,
         owned: &OwnedTime,

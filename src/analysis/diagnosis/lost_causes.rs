@@ -51,10 +51,9 @@ impl Context<'_> {
             by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned, rule.saves, parts));
         // Pauses hide behind each other, whoever owns the time. Else no more is gained than is owned.
         let gain = if rule.of_pauses.is_some() { gain } else { gain.min(gain::most(&found.owned, |_| true)) };
-        let members = match rule.of_pauses {
-            Some(_) => self.members_in_turn(&found.owned),
-            None => self.members(&found.owned),
-        };
+        // Pauses come now on this rank and now on that one, so that each owns only its part.
+        let turns = if rule.of_pauses.is_some() { self.job.parts.len().max(1) } else { 1 };
+        let members = self.members(&found.owned, MEMBER_PCT / turns as f64);
         let ranks = match self.sole_rank(&found.owned) {
             Some(rank) if members.contains(&rank) => vec![rank],
             _ if rule.joins_alike => self.with_alike((kind, rule), key, members),
@@ -170,7 +169,7 @@ impl Context<'_> {
             return ranks;
         }
         // The time of all code tells nothing of a part of it that has a name.
-        let named = self.account.named_code.get(key).filter(|_| kind == CauseKind::HostPython);
+        let named = self.account.named_host.get(&(kind, key.to_string()));
         let is_known = |of: &&BTreeMap<u32, Ns>| ranks.iter().all(|rank| of.contains_key(rank));
         let times = named.filter(is_known).cloned().unwrap_or_else(|| {
             let mut times: BTreeMap<u32, Ns> = BTreeMap::new();
