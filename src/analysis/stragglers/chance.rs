@@ -15,6 +15,9 @@ use hta_base::units::Ns;
 /// Largest p-value that counts as evidence.
 pub(crate) const P_MOST: f64 = 0.02;
 
+/// Chance at which ranks that are late in turn are so few among all.
+pub(super) const FEW_BY_CHANCE: f64 = 0.05;
+
 /// Gain up to which a rank must also stand apart from the others, percent of the median step: jitter that
 /// lasts over steps rarely costs more.
 pub(crate) const APART_PCT: f64 = 5.0;
@@ -173,9 +176,25 @@ pub(crate) fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
         })
 }
 
+/// The most that the chance can be that so many draws of `ranks` give no more than `few` of them: the number
+/// of ways to choose these, times the chance of all draws to be among them.
+pub(super) fn chance_of_few(few: usize, draws: usize, ranks: usize) -> f64 {
+    let ways: f64 = (0..few).map(|i| (ranks.max(i) - i) as f64 / (i + 1) as f64).product();
+    ways * (few as f64 / ranks.max(1) as f64).powi(i32::try_from(draws).unwrap_or(i32::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_chance_of_few_is_that_of_all_draws_among_them() {
+        // 6 pairs of 4 ranks, and all draws in one of them: 6/2^6 and 6/2^7.
+        assert_eq!((chance_of_few(2, 6, 4), chance_of_few(2, 7, 4)), (6.0 / 64.0, 6.0 / 128.0));
+        assert_eq!(chance_of_few(8, 8, 8), 1.0);
+        assert!(chance_of_few(2, 5, 8) < 0.05 && chance_of_few(3, 5, 8) > 0.05);
+        assert!(chance_of_few(10, 10, 64) > 1.0);
+    }
 
     /// n^(1-S) <= 2 %: the numbers of steps in the definition.
     #[test]

@@ -2,13 +2,10 @@
 
 use crate::efficiency::account::StepLength;
 use crate::job::delay::StepKey;
-use crate::stragglers::chance::steps_needed;
+use crate::stragglers::chance::{FEW_BY_CHANCE, chance_of_few, steps_needed};
 use crate::stragglers::delays::{ByPart, OwnGains};
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
-
-/// Chance at which ranks that are late in turn are so few among all.
-const FEW_BY_CHANCE: f64 = 0.05;
 
 /// Kind of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,27 +89,6 @@ impl Straggler {
     pub(crate) fn is_any_in_turn(&self, ranks: usize) -> bool {
         let times = self.steps.iter().map(|(_, who)| who.len()).sum();
         self.pattern == Pattern::Rotating && chance_of_few(self.parts.len(), times, ranks) > FEW_BY_CHANCE
-    }
-}
-
-/// The most that the chance can be that so many draws of `ranks` give no more than `few` of them: the number
-/// of ways to choose these, times the chance of all draws to be among them.
-fn chance_of_few(few: usize, draws: usize, ranks: usize) -> f64 {
-    let ways: f64 = (0..few).map(|i| (ranks.max(i) - i) as f64 / (i + 1) as f64).product();
-    ways * (few as f64 / ranks.max(1) as f64).powi(i32::try_from(draws).unwrap_or(i32::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::chance_of_few;
-
-    #[test]
-    fn the_chance_of_few_is_that_of_all_draws_among_them() {
-        // 6 pairs of 4 ranks, and all draws in one of them: 6/2^6 and 6/2^7.
-        assert_eq!((chance_of_few(2, 6, 4), chance_of_few(2, 7, 4)), (6.0 / 64.0, 6.0 / 128.0));
-        assert_eq!(chance_of_few(8, 8, 8), 1.0);
-        assert!(chance_of_few(2, 5, 8) < 0.05 && chance_of_few(3, 5, 8) > 0.05);
-        assert!(chance_of_few(10, 10, 64) > 1.0);
     }
 }
 
