@@ -233,9 +233,13 @@ def calibrated(job, pct, most):
     same chances when it is repaired, and how long the job takes."""
     chances = drawn(job)
     wanted, tried, amount = pct / (100 - pct), [(0.0, 0.0)], min(most, pct / 50)
+    without, base = None, 0.0
     for _ in range(8):
         planted = dataclasses.replace(job, amount=amount)
-        base, length = (length_us(of, chances) for of in (repaired(planted), planted))
+        if without != repaired(planted):
+            without = repaired(planted)
+            base = length_us(without, chances)
+        length = length_us(planted, chances)
         part = (length - base) / base
         if abs(part - wanted) < 0.1 * wanted or (amount == most and part < wanted):
             break
