@@ -15,6 +15,7 @@ use hta::table::schema::{Batch, ColumnSpec};
 use hta::trace::meta::RankSource;
 use hta::trace::rank_trace::{ModelOptions, RankTrace};
 use hta::trace::step::StepWindow;
+use hta_testkit::TraceBuilder;
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -237,7 +238,18 @@ pub fn answer(paths: &[PathBuf], options: &Options) -> Answer {
     try_run(paths, options).unwrap_or_else(|e| panic!("{paths:?}: {e}"))
 }
 
-/// The same, or what stands for them in other definitions.
+/// The same over the traces of ranks.
+pub fn answer_of(ranks: &[TraceBuilder], options: &Options) -> Answer {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |(i, t): (usize, &TraceBuilder)| {
+        let path = folder.path().join(format!("rank_{i}.json"));
+        std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
+        path
+    };
+    answer(&ranks.iter().enumerate().map(write).collect::<Vec<_>>(), options)
+}
+
+/// The same over files, or what stands for them in other definitions.
 pub fn answer_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Answer {
     try_run_by(by, paths, options).unwrap_or_else(|e| panic!("{paths:?}: {e}"))
 }

@@ -1,6 +1,6 @@
 //! Ranks whose hosts do the same as long as those that own a cause belong to it; other code of theirs does not count.
 
-use crate::run::{Answer, answer, options};
+use crate::run::{Answer, answer_of, options};
 use hta_testkit::{Call, TraceBuilder, us};
 
 const STEPS: u64 = 6;
@@ -15,8 +15,7 @@ const SAVED: u64 = 3;
 ///   stream 7    [gemm.......................]                      [gemm...
 /// ```
 fn job(savers: &[u32]) -> Answer {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let write = |rank: u32| {
+    let trace = |rank: u32| {
         let mut t = TraceBuilder::new().rank(rank).world(4).device("NVIDIA H100", 132);
         let mut main = t.thread(1);
         let mut at = 0;
@@ -34,11 +33,9 @@ fn job(savers: &[u32]) -> Answer {
             }
             main.step(step, us(start)..us(at - 5));
         }
-        let path = folder.path().join(format!("rank_{rank}.json"));
-        std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
-        path
+        t
     };
-    answer(&(0..4).map(write).collect::<Vec<_>>(), &options())
+    answer_of(&(0..4).map(trace).collect::<Vec<_>>(), &options())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Collectives by copy engines, products below operators of symmetric memory, and the copies of FSDP.
 
-use crate::run::{Answer, answer, options};
+use crate::run::{Answer, answer_of, options};
 use hta_testkit::{Collective, Thread, TraceBuilder, us};
 
 fn all_gather(seq: u64) -> Collective {
@@ -16,13 +16,7 @@ fn rank(rank: u32) -> TraceBuilder {
 }
 
 fn of(ranks: &[TraceBuilder]) -> Answer {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let write = |(i, t): (usize, &TraceBuilder)| {
-        let path = folder.path().join(format!("rank_{i}.json"));
-        std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
-        path
-    };
-    answer(&ranks.iter().enumerate().map(write).collect::<Vec<_>>(), &options())
+    answer_of(ranks, &options())
 }
 
 fn copy(main: &mut Thread, kind: &str, call: i64, stream: i64, from: i64, to: i64) {

@@ -1,6 +1,6 @@
 //! Hosts that stand still one after the other, each once: nobody's pause is much of the job, and all of them are.
 
-use crate::run::{Answer, answer, options};
+use crate::run::{Answer, answer_of, options};
 use hta_testkit::{Call, TraceBuilder, us};
 
 const RANKS: u32 = 8;
@@ -16,8 +16,7 @@ const PAUSE: i64 = 1_200;
 ///   stream 7                        [gemm..][gemm..]....[gemm..]
 /// ```
 fn job(pause: i64) -> Answer {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let write = |rank: u32| {
+    let trace = |rank: u32| {
         let mut t = TraceBuilder::new().rank(rank).world(RANKS).device("NVIDIA H100", 132);
         let mut main = t.thread(1);
         let mut at = 0;
@@ -36,11 +35,9 @@ fn job(pause: i64) -> Answer {
             at += STEP - 10;
             main.step(u64::from(step), us(start)..us(at - 1));
         }
-        let path = folder.path().join(format!("rank_{rank}.json"));
-        std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
-        path
+        t
     };
-    answer(&(0..RANKS).map(write).collect::<Vec<_>>(), &options())
+    answer_of(&(0..RANKS).map(trace).collect::<Vec<_>>(), &options())
 }
 
 #[test]
