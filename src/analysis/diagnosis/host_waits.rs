@@ -4,7 +4,7 @@ use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
 use crate::facts::first_calls::FirstCalls;
 use crate::facts::host_activity::{ALLOCATION_LONG, HostActivity, HostNames};
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
@@ -128,20 +128,34 @@ pub(super) fn first_uses(trace: &RankTrace, names: &HostNames, busy: &Union) -> 
     let rows = trace.host_rows().iter().filter(|_| has_loads).flat_map(|(_, rows)| rows).copied();
     let calls = rows.filter(is_load_call);
     let first_work = busy.spans().first().map_or(Ns::MAX, |s| s.start);
-    let is_set_up = |row: &u32| {
-        let span = trace.span(*row);
-        // Short calls are the most: what else they are is not asked.
-        let is_long = trace.classes[*row as usize] == Class::Runtime && span.len() >= FIRST_USE_MIN;
-        is_long
-            && match names.activity(trace, *row) {
-                HostActivity::AllocationCall if span.len() >= SET_UP_MIN && span.start < first_work => true,
-                HostActivity::AllocationCall | HostActivity::RuntimeCall => {
-                    FirstCalls::of(trace).are_around(trace, *row)
-                }
-                _ => false,
+    // Short calls are the most: what else they are is not asked.
+    let is_long =
+        |row: &u32| trace.classes[*row as usize] == Class::Runtime && trace.span(*row).len() >= FIRST_USE_MIN;
+    let may_set_up = |row: u32| {
+        let span = trace.span(row);
+        match names.activity(trace, row) {
+            HostActivity::AllocationCall if span.len() >= SET_UP_MIN && span.start < first_work => {
+                Some((row, true))
             }
+            HostActivity::AllocationCall | HostActivity::RuntimeCall => {
+                Some((row, FirstCalls::of(trace).are_around(trace, row)))
+            }
+            _ => None,
+        }
     };
-    let set_up = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied().filter(is_set_up);
+    let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
+    let long: Vec<(u32, bool)> = rows.filter(is_long).filter_map(may_set_up).collect();
+    // A call that takes half as long elsewhere does not set something up once.
+    let mut again: HashMap<StrId, Ns> = HashMap::new();
+    for (row, _) in long.iter().filter(|(_, is_first)| !is_first) {
+        let most = again.entry(trace.columns.name(*row as usize)).or_default();
+        *most = trace.span(*row).len().max(*most);
+    }
+    let is_once = |row: &u32| {
+        let most = again.get(&trace.columns.name(*row as usize));
+        most.is_none_or(|ns| ns * 2 < trace.span(*row).len())
+    };
+    let set_up = long.iter().filter(|(_, is_first)| *is_first).map(|(row, _)| *row).filter(is_once);
     first.filter_map(|a| a.launch()).filter(is_load).chain(calls).chain(set_up).collect()
 }
 

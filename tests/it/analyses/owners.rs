@@ -167,6 +167,8 @@ fn memory_that_a_library_asks_for_at_its_first_use_is_no_pressure_on_the_allocat
     assert!((7_900..8_000).contains(owned), "{owned}");
     let answer = steps([0, 0, 8_000, 8_000, 0, 0], set_up);
     assert_eq!((found(&answer, "host_alloc").len(), found(&answer, "memory_retry").len()), (1, 1));
+    // What takes as long again is no set-up.
+    assert_eq!(found(&answer, "warm_up"), []);
 }
 
 #[test]
