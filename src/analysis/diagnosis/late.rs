@@ -8,12 +8,13 @@ use crate::diagnosis::context::BESIDES_PCT;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
 use crate::diagnosis::late_ranks::{LateRank, LateRanks};
+use crate::diagnosis::rule::LostRule;
 use crate::experts::imbalance::ExpertImbalance;
-use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
 use crate::job::fused::is_late_to_fused;
+use crate::job::{Job, TimeUse};
 use crate::recording::step_noun;
 use crate::stragglers::{
     CauseSum, Judged, Judgement, NoChance, P_MOST, Pattern, StepDifferences, Straggler, Unproven,
@@ -222,8 +223,7 @@ fn are_experts(job: &Job, s: &Straggler, cause: Option<&CauseSum>) -> bool {
 /// The largest cause on the host of ranks that are late in turn, if their hosts make most of it together,
 /// whatever each was in.
 fn of_hosts_in_turn(s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<DelayCause> {
-    let of_hosts =
-        || causes.iter().filter(|c| matches!(c.cause, DelayCause::Host(_) | DelayCause::MoreHost(_)));
+    let of_hosts = || causes.iter().filter(|c| c.cause.is_of_host());
     let is_most = of_hosts().map(CauseSum::delta).sum::<Ns>() * 2 >= total;
     of_hosts().next().filter(|_| s.pattern == Pattern::Rotating && is_most).map(|c| c.cause)
 }
@@ -321,6 +321,13 @@ fn when_late(job: &Job, s: &Straggler) -> String {
 
 /// Kinds of causes that describe what a late host does.
 fn host_kinds(main: Option<DelayCause>) -> Vec<CauseKind> {
-    let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return Vec::new() };
-    CauseKind::all_lost().filter(|(_, rule)| rule.makes_late_by(what)).map(|(kind, _)| kind).collect()
+    let is_by = |rule: &LostRule| match main {
+        Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) => rule.makes_late_by(what),
+        // What a host is behind by is a cause of its own.
+        Some(DelayCause::HostBehind(by)) => {
+            !rule.late_by.is_empty() && by.is_none_or(|by| !rule.late_by.contains(&TimeUse::Host(by)))
+        }
+        _ => false,
+    };
+    CauseKind::all_lost().filter(|(_, rule)| is_by(rule)).map(|(kind, _)| kind).collect()
 }

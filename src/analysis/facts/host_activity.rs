@@ -6,6 +6,7 @@ use hta_trace::category::Class;
 use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};
 use hta_trace::strings::StrId;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
@@ -57,6 +58,9 @@ impl HostActivity {
         }
     }
 }
+
+/// Time by activity, in the order of [`HostActivity::ALL`], ns.
+pub(crate) type ActivitySums = [Ns; HostActivity::ALL.len()];
 
 /// A stretch of host time with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,15 +143,38 @@ impl HostNames {
         window: Span,
         mut take: impl FnMut(HostUse),
     ) {
+        self.each_stretch(trace, thread, window, |span, activity, row| {
+            let row_of_python = row.filter(|_| activity == HostActivity::Python);
+            let caller = row_of_python.and_then(|row| self.caller(trace, row));
+            take(HostUse { span, activity, row, caller });
+        });
+    }
+
+    /// Time of threads in a window by what they do.
+    pub(crate) fn sums(&self, trace: &RankTrace, threads: &BTreeSet<u32>, window: Span) -> ActivitySums {
+        let mut sums = ActivitySums::default();
+        for thread in threads {
+            self.each_stretch(trace, Some(*thread), window, |span, activity, row| {
+                // What runs directly in a step has no event of its own.
+                let is_step = row.is_some_and(|row| self.is_step(trace, row));
+                let activity = if is_step { HostActivity::Untracked } else { activity };
+                sums[activity as usize] += span.len();
+            });
+        }
+        sums
+    }
+
+    /// Calls `take` for each stretch of `window` with its activity and event.
+    fn each_stretch(
+        &self,
+        trace: &RankTrace,
+        thread: Option<u32>,
+        window: Span,
+        mut take: impl FnMut(Span, HostActivity, Option<u32>),
+    ) {
         if window.is_empty() {
             return;
         }
-        let untracked = |start, end| HostUse {
-            span: Span::new(start, end),
-            activity: HostActivity::Untracked,
-            row: None,
-            caller: None,
-        };
         let pieces = thread.and_then(|lane| trace.thread(lane));
         let mut at = window.start;
         let ours =
@@ -155,18 +182,17 @@ impl HostNames {
         for piece in ours {
             let span = piece.span.intersect(window);
             if span.start > at {
-                take(untracked(at, span.start));
+                take(Span::new(at, span.start), HostActivity::Untracked, None);
             }
             let (activity, row) = match piece.marked {
                 Some(loader) => (HostActivity::DataLoader, loader),
                 None => (self.activity(trace, piece.row), piece.row),
             };
-            let caller = if activity == HostActivity::Python { self.caller(trace, row) } else { None };
-            take(HostUse { span, activity, row: Some(row), caller });
+            take(span, activity, Some(row));
             at = span.end;
         }
         if at < window.end {
-            take(untracked(at, window.end));
+            take(Span::new(at, window.end), HostActivity::Untracked, None);
         }
     }
 

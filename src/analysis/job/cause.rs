@@ -13,8 +13,9 @@ use crate::facts::host_activity::HostActivity;
 use crate::job::chain::Lateness;
 use crate::job::experts::{JobLayers, MoreExpertTime};
 use crate::job::exposed::ExposedKind;
+use crate::job::host_behind::give_to_host_behind;
 use crate::job::joined::Job;
-use crate::job::local::{LocalEntry, TimeUse};
+use crate::job::local::{LocalEntry, LocalUse, TimeUse};
 use crate::job::matching::Member;
 use crate::job::waited::pieces;
 use crate::job::window::{LocalWindow, WindowStart, Windows};
@@ -46,19 +47,20 @@ pub(crate) enum DelayCause {
     Host(TimeUse),
     /// The same host events, but more of them.
     MoreHost(TimeUse),
+    /// Idle time under what all hosts do alike, because this one is behind (`job/host_behind.rs`).
+    HostBehind(Option<HostActivity>),
 }
 
 impl DelayCause {
+    pub(crate) fn is_of_host(self) -> bool {
+        matches!(self, DelayCause::Host(_) | DelayCause::MoreHost(_) | DelayCause::HostBehind(_))
+    }
+
     /// Whether it is time in which the rank worked.
     pub(crate) fn is_own_work(self) -> bool {
-        matches!(
-            self,
-            DelayCause::SlowDevice
-                | DelayCause::SlowKernel
-                | DelayCause::OtherKernels
-                | DelayCause::Host(_)
-                | DelayCause::MoreHost(_)
-        )
+        let of_device =
+            matches!(self, DelayCause::SlowDevice | DelayCause::SlowKernel | DelayCause::OtherKernels);
+        of_device || self.is_of_host()
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -73,6 +75,7 @@ impl DelayCause {
             DelayCause::EarlierTransfer => "earlier_transfer",
             DelayCause::UnmatchedCommunication => "unmatched_communication",
             DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name(),
+            DelayCause::HostBehind(_) => "host_behind",
         }
     }
 }
@@ -97,11 +100,13 @@ impl Difference {
     }
 }
 
+pub(super) type UseTimes = BTreeMap<LocalUse, LateAndTypical>;
+
 /// Time and number of starts of one key, on the late and on the typical rank.
 #[derive(Default, Clone, Copy)]
-struct LateAndTypical {
-    time: [Ns; 2],
-    count: [i64; 2],
+pub(super) struct LateAndTypical {
+    pub(super) time: [Ns; 2],
+    pub(super) count: [i64; 2],
 }
 
 /// A common factor is accepted if at least this share of the kernels' time follows it,
@@ -152,7 +157,7 @@ pub(crate) fn differences_of(
     pairs: &[[(Member, LocalWindow); 2]],
     known: Option<f64>,
 ) -> Vec<Difference> {
-    let mut entries: BTreeMap<(TimeUse, StrId, StrId), LateAndTypical> = BTreeMap::new();
+    let mut entries = UseTimes::new();
     for (k, (member, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
         for e in entries_of(job, *member, w) {
             let both = entries.entry((e.what, e.name, e.detail)).or_default();
@@ -162,6 +167,7 @@ pub(crate) fn differences_of(
     }
     let mut out = Vec::new();
     kernels(&mut entries, known, &mut out);
+    give_to_host_behind(job, pairs, &mut entries, &mut out);
     for ((what, name, detail), b) in entries {
         let cause = match what {
             TimeUse::Copy => DelayCause::Copies,
@@ -183,7 +189,7 @@ pub(crate) fn differences_of(
     out
 }
 
-fn push(
+pub(super) fn push(
     out: &mut Vec<Difference>,
     cause: DelayCause,
     name: StrId,
@@ -211,16 +217,11 @@ fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Ite
 
 /// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched
 /// alike, then the remaining difference of each.
-fn kernels(
-    entries: &mut BTreeMap<(TimeUse, StrId, StrId), LateAndTypical>,
-    known: Option<f64>,
-    out: &mut Vec<Difference>,
-) {
-    let keys: Vec<_> =
-        entries.keys().copied().filter(|k: &(TimeUse, StrId, StrId)| k.0 == TimeUse::Kernel).collect();
+fn kernels(entries: &mut UseTimes, known: Option<f64>, out: &mut Vec<Difference>) {
+    let keys: Vec<_> = entries.keys().copied().filter(|k: &LocalUse| k.0 == TimeUse::Kernel).collect();
     let all: Vec<_> = keys.into_iter().filter_map(|k| Some((k, entries.remove(&k)?))).collect();
     let is_same = |b: &LateAndTypical| b.time[1] > 0 && b.count[0] == b.count[1];
-    let alike = |(k, b): &((TimeUse, StrId, StrId), LateAndTypical)| {
+    let alike = |(k, b): &(LocalUse, LateAndTypical)| {
         k.1 != StrId::EMPTY && (is_same(b) || (known.is_some() && is_alike(b)))
     };
     let same: Vec<_> = all.iter().filter(|x| alike(x)).collect();

@@ -11,6 +11,7 @@
 //!
 //! Times are still compared over whole recordings (`has_mixed_steps`): steps only tell what happened again.
 
+use crate::facts::host_activity::ActivitySums;
 use crate::job::clock::Clock;
 use crate::job::matching::Matched;
 use crate::job::part::{PartStep, RankSummary};
@@ -43,7 +44,14 @@ pub(super) fn lend(from: usize, parts: &mut [RankSummary], matched: &Matched, cl
             common + (common - clocks[part].aligned(common))
         };
         let moved = |w: Span| Span::new(own(w.start), own(w.end));
-        p.steps = lent.iter().map(|s| PartStep { window: moved(s.window), ..*s }).collect();
+        let step = |s: &PartStep| PartStep {
+            window: moved(s.window),
+            host_start: own(s.host_start),
+            // Of the other's host.
+            host: ActivitySums::default(),
+            ..*s
+        };
+        p.steps = lent.iter().map(step).collect();
         p.calls.calls.iter_mut().for_each(|c| c.step = None);
     }
     for i in matched.instances.iter().filter(|i| i.len() > 1) {

@@ -104,7 +104,7 @@ struct RunningSum {
     time: Ns,
 }
 
-type LocalUse = (TimeUse, StrId, StrId);
+pub(crate) type LocalUse = (TimeUse, StrId, StrId);
 
 /// A stretch of time with one use, and the number of its starts.
 type UseStretch = (Span, LocalUse, u32);

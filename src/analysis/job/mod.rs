@@ -22,6 +22,7 @@ pub(crate) mod exposed;
 mod families;
 pub(crate) mod fused;
 mod groups;
+mod host_behind;
 mod in_order;
 mod in_turn;
 mod infer;

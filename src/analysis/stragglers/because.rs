@@ -83,6 +83,7 @@ fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&C
     match cause {
         DelayCause::MoreTokens => return format!("in its experts, which get more tokens ({time})"),
         DelayCause::ExpertTime => return format!("in its experts ({time}; {OPEN_EXPERTS})"),
+        DelayCause::HostBehind(_) => return format!("behind its host ({time})"),
         _ => {}
     }
     let what = match n {
@@ -100,6 +101,7 @@ fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&C
 fn plural_of(noun: &str) -> String {
     match noun {
         "python" => "Python functions".to_string(),
+        "untracked" => "code that was not recorded".to_string(),
         "copies" | "other kernels" => noun.to_string(),
         noun => format!("{noun}s"),
     }
@@ -147,6 +149,9 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
         },
         DelayCause::EarlierTransfer => format!("transfers of other groups take {own}, {instead}"),
         DelayCause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),
+        DelayCause::HostBehind(by) => {
+            format!("the device idles for {own}, {instead}, because its host {}", behind(by, &name))
+        }
         DelayCause::Host(what) | DelayCause::MoreHost(what) => {
             let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
             let is_placed = !place(job, s, std::slice::from_ref(r)).is_empty();
@@ -179,6 +184,13 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
             format!("{idle} {doing} for {own}{often}, {instead}")
         }
     }
+}
+
+/// Why a host is behind; `name`: of what it does longer, empty if that is not known.
+fn behind(by: Option<HostActivity>, name: &str) -> String {
+    let Some(activity) = by else { return "is behind since an earlier step".to_string() };
+    let of = if name.is_empty() { String::new() } else { format!(" (`{name}`)") };
+    format!("takes longer in {}{of}", plural_of(&activity.name().replace('_', " ")))
 }
 
 /// Operator and Python line of a kernel.

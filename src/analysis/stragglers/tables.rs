@@ -75,7 +75,8 @@ table! {
         typical_rank: u32, "", "rank with the median local time, against which it is compared";
         cause: Text, "",
             "slow_device, slow_kernel, more_tokens, other_kernels, copies, earlier_wait, \
-             earlier_transfer, unmatched_communication, or what the host did while the device idled";
+             earlier_transfer, unmatched_communication, host_behind, or what the host did while the \
+             device idled";
         name: Option<Text>, "", "kernel, operator, function; null: the rest";
         detail: Option<Text>, "", "launch shape, or the frame with file and line";
         op: Option<Text>, "", "operator that launches the kernel", "operator";

@@ -205,7 +205,9 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
     {
         // Merge longer events and additional events of the same name, which may vary between steps.
         let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
-        let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(CauseSum {
+        // The name of what a host is behind by is known where its device idles under it, too.
+        let key = if matches!(cause, DelayCause::HostBehind(_)) { StrId::EMPTY } else { d.name };
+        let r = sums.entry((cause, key, d.detail, d.origin)).or_insert(CauseSum {
             cause: d.cause,
             name: d.name,
             detail: d.detail,
@@ -215,6 +217,7 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
             own_count: 0,
             typical_count: 0,
         });
+        r.name = if r.name == StrId::EMPTY { d.name } else { r.name };
         r.own += d.own;
         r.typical += d.typical;
         r.own_count += d.own_count;

@@ -311,7 +311,7 @@ fn causes(
                 }
             }
             let of = |i: usize| off.get(&i).copied().unwrap_or(0);
-            let on_host = matches!(key.0, DelayCause::Host(_));
+            let on_host = key.0.is_of_host();
             let step = mean(&replay.run(|i| replay.less(i, of(i), on_host)));
             let device_only = device_gain(&replay.run_on_devices(|i| replay.local(i) - of(i)));
             let (name, detail) = (job.names.get(key.1), job.names.get(key.2));

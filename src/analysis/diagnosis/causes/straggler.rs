@@ -33,9 +33,7 @@ fn action(late: &LateFacts) -> String {
         Some(DelayCause::ExpertTime) => format!(
             "log the tokens of each expert: balance them where they differ, else check the device of {who}"
         ),
-        Some(DelayCause::Host(_) | DelayCause::MoreHost(_))
-            if late.straggler.pattern == Pattern::Rotating =>
-        {
+        Some(cause) if cause.is_of_host() && late.straggler.pattern == Pattern::Rotating => {
             "find what stops one process at a time: CPU quota, other processes on its cores, garbage \
              collection (hta query on host_pauses lists long calls)"
                 .to_string()
@@ -45,6 +43,12 @@ fn action(late: &LateFacts) -> String {
         }
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")
+        }
+        Some(DelayCause::HostBehind(Some(_))) => {
+            format!("look at the host of {who}: what is named here takes longer there only")
+        }
+        Some(DelayCause::HostBehind(None)) => {
+            format!("find what held the host of {who} up in the steps before: hta query on host_pauses")
         }
         Some(DelayCause::Copies) => {
             format!("look at the copies of {who}: pinned memory, and the place of the process on its node")

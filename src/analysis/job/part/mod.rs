@@ -3,6 +3,7 @@
 
 mod by_start;
 mod chunks;
+mod host_steps;
 mod read;
 mod tables;
 mod write;
@@ -13,7 +14,7 @@ use crate::facts::chunks::{PipelineChunk, chunks};
 use crate::facts::collectives::collectives;
 use crate::facts::experts::kernel_ranks::{KernelRanks, kernel_ranks};
 use crate::facts::experts::{ExpertLayer, expert_layers};
-use crate::facts::host_activity::HostNames;
+use crate::facts::host_activity::{ActivitySums, HostNames};
 use crate::facts::role_phases::{RolePhase, RolePhases};
 use crate::facts::token_exchange::TokenExchange;
 use crate::facts::windows::{WindowAccount, WindowAccounts};
@@ -22,6 +23,7 @@ use crate::job::kernel_origin::{KernelOrigin, origins};
 use crate::job::local;
 use crate::job::local::Local;
 use crate::job::part::by_start::{CallsByStart, orders};
+use crate::job::part::host_steps::host_steps;
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::{CollectiveCall, RankCalls};
@@ -40,6 +42,11 @@ pub struct PartStep {
     pub(crate) label: Option<i64>,
     pub(crate) window: Span,
     pub(crate) is_partial: bool,
+    /// When the host had ended the step before, or began the first one.
+    pub(crate) host_start: Ns,
+    /// Time of the threads that launch the work of devices, by what they do from then to the end of the
+    /// host's step.
+    pub(crate) host: ActivitySums,
 }
 
 /// The time of a lane in one window, with communication not yet divided into waiting and transfer.
@@ -179,17 +186,13 @@ impl RankSummary {
         let tokens =
             if is_one_of_several { TokenExchange::of(trace, &mut names) } else { TokenExchange::default() };
         let (mut found, mut runs) = (BTreeMap::new(), Vec::new());
+        let mut launching = BTreeSet::new();
         if is_compared {
+            launching.extend(trace.launches().iter().map(|(row, _)| trace.columns.lane[row as usize]));
             let by_name = runs_by_name(trace);
             found = origins(trace, &by_name, &mut names);
             runs = kernel_runs(trace, &by_name, &mut names);
         }
-        let step = |s: &hta_trace::step::Step| PartStep {
-            index: s.index,
-            label: s.label,
-            window: s.window,
-            is_partial: s.is_partial,
-        };
         let chunks = if is_compared { chunks(trace).to_vec() } else { Vec::new() };
         let order = orders(&calls, &lanes);
         Self {
@@ -206,7 +209,7 @@ impl RankSummary {
             kernel_ranks: kernel_ranks(trace),
             backward_lanes: backward_lanes(trace, &calls),
             step_rule: trace.steps.rule,
-            steps: trace.steps.steps.iter().map(step).collect(),
+            steps: host_steps(trace, &launching),
             phases: RolePhases::of(trace).all.clone(),
             readiness,
             layers: expert_layers(trace),
@@ -268,7 +271,14 @@ impl RankSummary {
 
     /// Makes the whole capture its only step.
     pub(crate) fn count_as_one_step(&mut self) {
-        self.steps = vec![PartStep { index: 0, label: None, window: self.capture, is_partial: false }];
+        self.steps = vec![PartStep {
+            index: 0,
+            label: None,
+            window: self.capture,
+            is_partial: false,
+            host_start: self.capture.start,
+            host: ActivitySums::default(),
+        }];
         self.calls.calls.iter_mut().for_each(|call| call.step = Some(0));
     }
 

@@ -4,6 +4,7 @@
 use crate::facts::direction::Direction;
 use crate::facts::experts::kernel_ranks::KernelRanks;
 use crate::facts::experts::{ExpertLayer, LayerTokens};
+use crate::facts::host_activity::{ActivitySums, HostActivity};
 use crate::facts::role_phases::RolePhase;
 use crate::facts::token_exchange::TokenExchange;
 use crate::job::end_together::{PartRuns, runs_of};
@@ -61,7 +62,7 @@ impl RankSummary {
                 .map(|(hosts, per_host)| KernelRanks { hosts, per_host }),
             backward_lanes: rows::<BackwardLanes>(tables)?.map(|(_, r)| r.thread).collect(),
             step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
-            steps: rows::<PartSteps>(tables)?.map(|(_, r)| step(r)).collect(),
+            steps: steps(tables)?,
             phases: rows::<PartPhaseTable>(tables)?.map(phase).collect::<Result<_, _>>()?,
             readiness,
             layers: expert_layers(tables, calls.calls.len())?.into(),
@@ -120,13 +121,25 @@ fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Intern
     Ok(names)
 }
 
-fn step(r: PartStepRow) -> PartStep {
-    PartStep {
+fn steps(tables: &[Batch]) -> Result<Vec<PartStep>, InvalidCell> {
+    let step = |r: PartStepRow| PartStep {
         index: r.step,
         label: r.step_label,
         window: Span::new(r.start_ns, r.end_ns),
         is_partial: r.is_partial,
+        host_start: r.host_start_ns,
+        host: ActivitySums::default(),
+    };
+    let mut steps: Vec<PartStep> = rows::<PartSteps>(tables)?.map(|(_, r)| step(r)).collect();
+    for (row, r) in rows::<PartHosts>(tables)? {
+        let of_step = steps.iter_mut().find(|s| s.index == r.step);
+        let place = HostActivity::ALL.into_iter().position(|a| a.name() == r.activity);
+        match of_step.zip(place) {
+            Some((step, place)) => step.host[place] = r.time_ns,
+            None => return Err(InvalidCell::unknown::<PartHosts>(row, "activity", r.activity)),
+        }
     }
+    Ok(steps)
 }
 
 fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {

@@ -43,7 +43,17 @@ table! {
         step_label;
         start_ns: i64, "ns", "start of its window";
         end_ns: i64, "ns", "end of its window";
+        host_start_ns: i64, "ns", "when the host had ended the step before";
         is_partial: bool, "", "cut by the capture";
+    }
+}
+
+table! {
+    /// One row per step and activity of the threads that launch the work of devices.
+    pub(crate) struct PartHosts, PartHostRow = "part_hosts" by "step, activity" {
+        step: u32, "", "step";
+        activity: Text, "", "what the threads do";
+        time_ns: i64, "ns", "their time";
     }
 }
 
@@ -262,6 +272,7 @@ table! {
 pub const TABLES: &[&TableSpec] = &[
     Heads::SPEC,
     PartSteps::SPEC,
+    PartHosts::SPEC,
     BackwardLanes::SPEC,
     PartPhaseTable::SPEC,
     PartGroups::SPEC,

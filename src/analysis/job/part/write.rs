@@ -1,6 +1,7 @@
 //! Converts a [`RankSummary`] to tables.
 
 use crate::facts::experts::ExpertLayer;
+use crate::facts::host_activity::HostActivity;
 use crate::facts::token_exchange::TokenExchange;
 use crate::job::end_together::run_table;
 use crate::job::part::chunks::chunk_table;
@@ -22,6 +23,7 @@ impl RankSummary {
         vec![
             self.head(),
             self.step_table(),
+            self.host_table(),
             backward_lanes(&self.backward_lanes),
             self.phase_table(),
             groups,
@@ -85,8 +87,19 @@ impl RankSummary {
                 step_label: s.label,
                 start_ns: s.window.start,
                 end_ns: s.window.end,
+                host_start_ns: s.host_start,
                 is_partial: s.is_partial,
             });
+        }
+        table.finish()
+    }
+
+    fn host_table(&self) -> Batch {
+        let mut table = PartHosts::default();
+        for s in &self.steps {
+            for (activity, time_ns) in HostActivity::ALL.into_iter().zip(s.host).filter(|(_, ns)| *ns > 0) {
+                table.push(PartHostRow { step: s.index, activity: activity.name(), time_ns });
+            }
         }
         table.finish()
     }
