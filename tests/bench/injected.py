@@ -14,7 +14,9 @@ repeated. The kinds are the functions of `scoreboard/changes.py`:
     pause_nowhere    the same where no event is open
     gap              ranks stand still between two steps, in an event or without one
     late             a host stands still before the first collective of a step
-    rotate           in each step another rank stands still
+    rotate, in_turn  in each step another rank stands still, of all or of two
+    launch_calls     each call that launches something takes longer
+    allocation       a call of cudaMalloc, in each of the steps
     kernel, device   kernels of one name, or all kernels, take longer on some ranks
     more_launches    a kernel is launched more often
     copy_exposed     a kernel waits for a copy
@@ -117,13 +119,15 @@ def measure(options, path, kind, seed):
         "ranks": change.ranks, "steps": change.steps, "words": change.words, "effect_ns": change.effect,
         "size_pct": change.size_pct, "on": change.on, "in_steps": change.in_steps,
     }  # fmt: skip
+    must = change.expect if change.expect in CONTROLS else "tell"
+    exported = {"set": line["set"], "kind": kind, "seed": seed} | truth | {"must": must, "renumbered": change.renumbered}
     with tempfile.TemporaryDirectory() as made:
         out = pathlib.Path(options.export or made, re.sub(r"\W+", "_", f"{line['set']}_{kind}_{seed}"))
         out.mkdir(parents=True, exist_ok=True)
         for i, r in enumerate(job.recordings):
             r.write(out / r.name, **({"cut": change.cut[i]} if i in change.cut else {}))
         if options.export:
-            out.with_suffix(".truth.json").write_text(json.dumps({"set": line["set"], "kind": kind, "seed": seed} | truth))
+            out.with_suffix(".truth.json").write_text(json.dumps(exported))
         before = base_answer(options.hta, path)
         if before.code not in (0, 1) or not before.account:
             why = re.sub(r"\S*/(?=[^/\s]+:)", "", " ".join(before.words.split()))
@@ -131,7 +135,7 @@ def measure(options, path, kind, seed):
         found = judge.judged(before, judge.Answer.of(options.hta, str(out)), change)
     return line | truth | {
         "outcome": found.outcome, "told": found.told[:400], "gain_ns": found.gain, "certainty": found.certainty,
-        "why": found.why, "is_control": change.expect in CONTROLS,
+        "why": found.why, "place": found.place, "is_control": change.expect in CONTROLS,
     }  # fmt: skip
 
 

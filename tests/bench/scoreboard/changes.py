@@ -262,6 +262,59 @@ def rotate(job, change):
     job.replay(change, size * len(windows[0]), pauses=pauses)
 
 
+def in_turn(job, change):
+    """Two ranks stand still in turn, before they launch a kernel; where there are such, two that meet in a small group."""
+    change.expect, change.on, change.in_steps = "host", "some", "all"
+    need(job.count > 3, "too few ranks")
+    groups = {tuple(sorted(i for i, _ in meeting)) for meeting in job.meetings.all}
+    small = sorted(g for g in groups if 1 < len(g) < job.count)
+    chosen = sorted(job.rng.sample(job.rng.choice(small) if small else range(job.count), 2))
+    windows = {i: job.windows(i) for i in chosen}
+    need(len({len(w) for w in windows.values()}) == 1 and len(windows[chosen[0]]) > 3, "ranks have other steps")
+    change.size_pct, change.ranks = job.rng.choice(SIZES), [job.numbers[i] for i in chosen]
+    pauses, size = {}, size_ns(change, windows[chosen[0]])
+    for k in range(len(windows[chosen[0]])):
+        i = chosen[k % 2]
+        start, end, _ = windows[i][k]
+        calls = [e.start for e in job.recordings[i].of_kind("runtime") if start < e.start < end]
+        need(calls, "no calls in a step")
+        pauses.setdefault(i, []).append((job.rng.choice(calls[: len(calls) // 2 + 1]) - 1, size))
+    job.replay(change, size * len(windows[chosen[0]]), pauses=pauses)
+
+
+def launch_calls(job, change):
+    """Each call of the host that launches something takes longer, by the same time."""
+    change.expect, change.words = "host", ["launch", "Launch"]
+    chosen, steps, size = job.draw(change)
+    pauses = {}
+    for i in chosen:
+        windows = job.windows(i)
+        calls = [e.end for e in job.recordings[i].launches().values() if e.end - e.start > 1]
+        for k in steps:
+            inside = [t for t in calls if windows[k][0] < t < windows[k][1]]
+            need(len(inside) > 9, "few launches in a step")
+            pauses.setdefault(i, []).extend((t - 1, size // len(inside)) for t in inside)
+    job.replay(change, size * len(steps), pauses=pauses)
+
+
+def allocation(job, change):
+    """A call of `cudaMalloc` before a launch, in each of the steps."""
+    change.expect, change.words = "host", ["cudaMalloc"]
+    chosen, steps, size = job.draw(change)
+    pauses, before = {}, {}
+    for i in chosen:
+        windows = job.windows(i)
+        calls = [e for e in job.recordings[i].launches().values() if e.kind == "runtime"]
+        for k in steps:
+            inside = [e for e in calls if windows[k][0] < e.start < windows[k][1]]
+            need(inside, "no calls in a step")
+            before[i, k] = job.rng.choice(inside)
+            pauses.setdefault(i, []).append((before[i, k].start - 1, size))
+    job.replay(change, size * len(steps), pauses=pauses)
+    add([(job.recordings[i], e.like(start=e.start - size + 1, end=e.start - 1, name="cudaMalloc",
+                                    link=job.recordings[i].free_link() + k)) for (i, k), e in before.items()])  # fmt: skip
+
+
 def compute_in(job, i, steps):
     """Kernels of a rank in these steps that are no collectives."""
     windows = job.windows(i)
@@ -608,7 +661,8 @@ def blind(job, change):
 
 
 KINDS = {f.__name__: f for f in [
-    pause_operator, pause_between, pause_nowhere, gap, late, rotate, kernel, device, more_launches, copy_exposed, link,
+    pause_operator, pause_between, pause_nowhere, gap, late, rotate, in_turn, launch_calls, allocation, kernel, device,
+    more_launches, copy_exposed, link,
     copy_hidden, clock_host, clock_device, drift, jitter, lose_stream, lose_launches, lose_kernels, lose_rank, cut,
     double, rename, shift, shuffle, permute, blind,
 ]}  # fmt: skip

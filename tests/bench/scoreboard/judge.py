@@ -81,6 +81,8 @@ class Judgement:
     gain: int = 0
     certainty: str = ""
     why: str = ""
+    # Where it stands in what is told, from 1.
+    place: int = 0
 
 
 def gain_of(finding):
@@ -144,7 +146,7 @@ def of_effect(before, after, change):
     # A cause that grew as much and names what was changed is as good as the largest.
     had = set().union(*(stages_of(f["sentence"]) for f in before.findings if f["kind"] == "pipeline_bubble"))
     best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f, had), grown(f)[0]))
-    of = Judgement("", said(best), grown(best)[1], best["certainty"])
+    of = Judgement("", said(best), grown(best)[1], best["certainty"], place=int(best["position"]))
     of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best, had))
     is_all = change.on == "all" and max(grown(f)[0] for f in told) < ACCOUNTED * change.effect
     if of.outcome != "right" and (count == 1 or is_all) and count_of_work(before, after, change):

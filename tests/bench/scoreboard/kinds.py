@@ -11,7 +11,10 @@ WORDS = {
         "pause_nowhere": "a host stands still where no event is open",
         "gap": "ranks stand still between two steps, in a named event or in none",
         "late": "a host stands still before the first collective of a step",
-        "rotate": "in each step another rank stands still", "kernel": "kernels of one name take longer",
+        "rotate": "in each step another rank stands still", "in_turn": "two ranks stand still in turn",
+        "launch_calls": "each call that launches something takes longer",
+        "allocation": "a call of cudaMalloc before a launch, in each of the steps",
+        "kernel": "kernels of one name take longer",
         "device": "all kernels of a rank take longer", "more_launches": "a kernel is launched more often",
         "copy_exposed": "a kernel waits for a copy", "link": "the transfers of one group take longer",
         "copy_hidden": "a copy that nothing waits for", "clock_host": "the clock of a host is off by a constant",
@@ -42,6 +45,12 @@ WORDS = {
         "sampled": "clocks are lower, and other counters were sampled, too",
         "normal_clock": "a rank is slow at a normal clock", "derived": "cycles of kernels are recorded, not clocks",
         "memory_bound": "clocks are lower, and kernels wait for memory", "models": "devices of several models",
+    },
+    "straggler_power": {
+        "longer_10": "one rank works longer by 10 % of a step", "longer_30": "the same by 30 %",
+        "balanced_2": "all ranks work as long, with noise of 2 %", "balanced_5": "the same with noise of 5 %",
+        "balanced_10": "the same with noise of 10 %", "balanced_pauses": "the same with pauses of 5 % of the times",
+        "balanced_lasting": "the same with noise of 5 % that lasts for several steps",
     },
 }  # fmt: skip
 # Before `_` in the kinds of simulated jobs.

@@ -16,6 +16,7 @@
     gain_ns     what `hta` says that its removal gains
     certainty   sure, likely, at most or withheld: of the finding that was judged; empty if none was
     told        the sentence that was judged
+    place       where it stands among all that is told of the recording, from 1; only of changes in recordings
     why         why a run was dropped, or is wrong
     is_control  whether nothing may be told
     command     what repeats the run

@@ -41,8 +41,10 @@ def measures(lines):
     """The rates that bounds are set for, by name."""
     changes, controls = map(Tally, parted(lines))
     of = changes.counts
+    by_cause = sum(line["outcome"] == "right" and line["certainty"] != "account" for line in changes.lines)
     return {
         "right": changes.right(),
+        "by_cause": (by_cause, changes.told),
         "right_or_set": (of["right"] + of["set"], changes.told),
         "right_of_all": (of["right"], changes.runs),
         "cannot_tell": (of["cannot_tell"], changes.runs),

@@ -19,6 +19,7 @@ from .recording import DEVICE, WAITS
 LONG_CALL, SOON = 20_000, 50_000
 # A kernel that starts so soon after another thing has ended waited for it, ns.
 AT_ONCE = 5_000
+RECORD_END = "Record Window End"
 
 
 class HostMap:
@@ -240,6 +241,11 @@ class Replay:
                 else:
                     new = host.start(e.start)
                     e.start, e.end = new, max(new, host.end(e.end))
+            # What runs behind the end of the recording would not be in it.
+            last = max((e.end for e in rank.device), default=0)
+            for e in rank.recording.events:
+                if e.name == RECORD_END:
+                    e.start = e.end = max(e.start, last)
             rank.recording.sort()
 
 

@@ -21,6 +21,7 @@ PARTS = ["one", "some", "all", "rotating"]
 GOALS = [
     ("right", "right where it can be told", "at least 95 %"),
     ("right_or_set", "right or a set, where it can be told", ""),
+    ("by_cause", "right by a cause that is named, where it can be told", ""),
     ("right_of_all", "right, of all changes", ""), ("cannot_tell", "cannot tell, of all changes", ""),
     ("sure", "wrong and sure, of all runs", "at most 0.2 %"), ("silent", "controls that are silent", "at least 99 %"),
 ]  # fmt: skip
@@ -51,12 +52,14 @@ def table(head, rows):
 def outcomes(head, groups, of_controls=False):
     """Counts and rates by group: names with their lines."""
     first = "silent" if of_controls else "right where it can be told"
-    columns = [head, "runs", first, *(WORDS[o] for o in OUTCOMES[1:]), *([] if of_controls else ["told gain"])]
+    # A control is right or not.
+    shown = [o for o in OUTCOMES[1:] if not of_controls or o not in ("set", "missed")]
+    columns = [head, "runs", first, *(WORDS[o] for o in shown), *([] if of_controls else ["told gain"])]
     rows = []
     for name, lines in groups:
         tally = Tally(lines)
         rate = tally.silent() if of_controls else tally.right()
-        cells = [name, tally.runs, with_interval(*rate), *(tally.counts[o] for o in OUTCOMES[1:])]
+        cells = [name, tally.runs, with_interval(*rate), *(tally.counts[o] for o in shown)]
         rows.append(cells if of_controls else [*cells, spread(tally.gains())])
     return table(columns, rows)
 
@@ -112,7 +115,7 @@ def sentence(lines):
     gains = spread(changes.gains())
     told = f" Right and sure answers tell {gains} times the true gain (median, 10th and 90th percentile)."
     return (
-        f"In {changes.runs:,} runs with a change of known effect the first cause is the right one, with its ranks, in "
+        f"In {changes.runs:,} runs with a change of known effect the right cause is told, with its ranks, in "
         f"{percent(*found['right'])} where it can be told; in {percent(*found['cannot_tell'])} the answer is that it "
         f"cannot. {controls.runs:,} controls, which must not change the answer, are silent in "
         f"{percent(*found['silent'])}. Wrong and sure are {percent(*found['sure'])} of all ({found['sure'][0]:,} of "
@@ -155,6 +158,14 @@ def ms(ns):
     return f"{ns / 1e6:.2f} ms"
 
 
+def in_words(why):
+    """What a line says beside what was told, as far as that does not say it."""
+    if why == "another answer":
+        return "without the change this is not told, or with another gain"
+    causes = re.search(r"causes: (.*)\]$", why)
+    return f"all causes: {causes[1]}" if causes else "" if re.fullmatch(r"\w+ of ranks [\d,]*", why) else why
+
+
 def failure(line):
     """What was changed, what was told instead, and the command, as a block of code, in which no sign has a meaning."""
     ranks = sorted(line["ranks"])
@@ -163,7 +174,7 @@ def failure(line):
     changed += [f"{ms(line['effect_ns'])} of the job"] if line["effect_ns"] else []
     aside = ", ".join(filter(None, [line["certainty"], ms(line["gain_ns"]) if line["gain_ns"] else ""]))
     told = line["told"] + (f" ({aside})" if aside else "") if line["told"] else "nothing"
-    parts = {"changed": ", ".join(changed), "told": told, "why": line["why"]}
+    parts = {"changed": ", ".join(changed), "told": told, "aside": in_words(line["why"])}
     of = {"width": 114, "subsequent_indent": " " * 13, "break_long_words": False, "break_on_hyphens": False}
     parts = [
         textwrap.fill(" ".join(words.split()), initial_indent=f"    {name:<9}", **of)
@@ -208,6 +219,7 @@ def page(lines, date, commit, figure):
     changes, controls = parted(lines)
     one = next((line for line in lines if line["outcome"] != "dropped" and script(line) == "injected"), lines[0])
     right = [line for line in changes if line["outcome"] == "right"]
+    placed = [line for line in right if line["place"]]
     parts = {
         "changes": f"{Tally(changes).runs:,}", "controls": f"{Tally(controls).runs:,}", "date": date, "commit": commit,
         "begin": BEGIN, "end": END, "sentence": filled(sentence(lines), 118), "summary": summary(lines),
@@ -218,6 +230,8 @@ def page(lines, date, commit, figure):
         "layouts": by("layout", changes, dimensions), "by_format": by("format", changes, lambda line: line["format"]),
         "control_kinds": "\n\n".join(of_kinds(controls, True)), "dropped": dropped(lines), "sure": sure(lines),
         "frequent": frequent(lines), "one": public(one["command"]),
+        "first": percent(sum(line["place"] == 1 for line in placed), len(placed)), "tried": f"{len(lines):,}",
+        "left_out": percent(Tally(lines).counts["dropped"], len(lines)),
         "account": percent(sum(line["certainty"] == "account" for line in right), len(right)),
     }  # fmt: skip
     return string.Template((HERE / "page.md").read_text(encoding="utf-8")).substitute(parts)
