@@ -299,7 +299,7 @@ def launch_calls(job, change):
 
 def allocation(job, change):
     """A call of `cudaMalloc` before a launch, in each of the steps."""
-    change.expect, change.words = "host", ["cudaMalloc"]
+    change.expect, change.words = "host", ["cudaMalloc", "allocation call"]
     chosen, steps, size = job.draw(change)
     pauses, before = {}, {}
     for i in chosen:
@@ -478,6 +478,11 @@ def link(job, change):
     groups = collections.defaultdict(list)
     for meeting in meetings.all:
         groups[tuple(sorted(i for i, _ in meeting))].append(meeting)
+    # Of a group one member may lack in some meetings.
+    for few in sorted(groups, key=len):
+        whole = next((g for g in sorted(groups) if len(g) == len(few) + 1 > 4 and set(few) < set(g)), None)
+        if whole:
+            groups[whole] += groups.pop(few)
     members = job.rng.choice(sorted(groups))
     change.size_pct = job.rng.choice(SIZES)
     change.ranks, change.on = [job.numbers[i] for i in members], "all" if len(members) == job.count else "some"

@@ -20,6 +20,8 @@ HOST = {
     "step_outlier", "set_up", "warm_up", "cold_start", "copy_sync", "pipeline_bubble",
 }  # fmt: skip
 WORK = {"straggler", "imbalance", "step_outlier", "throttled", "contention", "pipeline_bubble", "cold_start", "warm_up"}
+# Of ranks that make others wait.
+LATE = {"straggler", "expert_imbalance", "throttled"}
 # What is told where something cannot be told.
 SAYS_LESS = {"not_explained", "comm_unmatched", "input_incomplete"}
 EXPECTED = {
@@ -145,9 +147,10 @@ def of_effect(before, after, change):
         return Judgement("cannot_tell" if is_unknown else "missed", words)
     # A cause that grew as much and names what was changed is as good as the largest.
     had = set().union(*(stages_of(f["sentence"]) for f in before.findings if f["kind"] == "pipeline_bubble"))
-    best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f, had), grown(f)[0]))
+    late = set().union(*(ranks_of(f) for f in before.findings if f["kind"] in LATE and len(ranks_of(f)) < count))
+    best = max(told, key=lambda f: (grown(f)[0] >= 0.5 * grown(told[0])[0], fits(change, f, had, late), grown(f)[0]))
     of = Judgement("", said(best), grown(best)[1], best["certainty"], place=int(best["position"]))
-    of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best, had))
+    of.outcome = {3: "right", 2: "set", 1: "set"}.get(fits(change, best, had, late))
     is_all = change.on == "all" and max(grown(f)[0] for f in told) < ACCOUNTED * change.effect
     if of.outcome != "right" and (count == 1 or is_all) and count_of_work(before, after, change):
         # No rank has more than another, so no rule can blame one; causes that were there grow with the work.
@@ -158,9 +161,10 @@ def of_effect(before, after, change):
     return of
 
 
-def fits(change, finding, had=frozenset()):
+def fits(change, finding, had=frozenset(), late=frozenset()):
     """3: kind, ranks and name; 2: kind and ranks, or kind, name and more ranks; 1: more ranks; 0: another cause. `had`:
-    stages that were named without the change. Ranks whose change is hidden need not be named."""
+    stages, `late`: ranks that were named without the change, and may be named with it. Ranks whose change is hidden need
+    not be named."""
     if finding["kind"] not in EXPECTED[change.expect] and not (change.words and names(change, finding)):
         return 0
     ranks, own = ranks_of(finding), set(change.ranks)
@@ -173,6 +177,8 @@ def fits(change, finding, had=frozenset()):
         # It says of which of its ranks it has more, or who is late behind its own.
         ranks = own
     if ranks and own - set(change.hidden) <= ranks <= own or change.on == "all" and (not ranks or ranks == own):
+        return 3 if is_named else 2
+    if finding["kind"] in LATE and own and own <= ranks <= own | late:
         return 3 if is_named else 2
     if change.on == "rotating":
         return 3 if "another rank" in all_of(finding) else 1 if ranks & own else 0
