@@ -42,7 +42,7 @@ impl Replay {
         let compute: Vec<Ns> = (0..self.nodes.len()).map(|i| kernels(i).min(self.local(i))).collect();
         let measured = |i: usize| self.times_of(i);
         let only_compute =
-            |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };
+            |i: usize| NodeTimes { local: compute[i], busy: compute[i], ..NodeTimes::default() };
         let replayed = self.replay(measured, Assumed::default());
         let network = self.replay(measured, Assumed { is_network_instant: true, ..Assumed::default() });
         let nothing = Assumed { is_network_instant: true, without_hosts: true, starts_together: true };

@@ -52,7 +52,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const LATENCY: Ns = 8_000;
 
 /// The times of a node in a replay, ns.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NodeTimes {
     /// Local time with all waiting for the host.
     pub(crate) local: Ns,
@@ -62,6 +62,8 @@ pub(crate) struct NodeTimes {
     pub(crate) host: Ns,
     /// From the submission until the rank is ready, where its device waited for its host.
     pub(crate) lag: Ns,
+    /// From the end of the collective that the host waited for until it went on: what else it waited for.
+    pub(crate) after: Ns,
     /// By how much the transfer is shorter than measured.
     pub(crate) saved: Ns,
 }
@@ -77,6 +79,7 @@ struct Assumed {
     starts_together: bool,
 }
 
+#[derive(Default)]
 pub(crate) struct Replay {
     nodes: Vec<ReplayNode>,
     /// All events, in order of measured time.
@@ -134,18 +137,7 @@ impl Replay {
                 ids.insert(n.member, i as u32);
             }
         }
-        let mut me = Self {
-            nodes,
-            order: Vec::new(),
-            joined: Vec::new(),
-            of_instance: Vec::new(),
-            nodes_of: Vec::new(),
-            steps: Vec::new(),
-            start: 0,
-            usual: Vec::new(),
-            keys: Vec::new(),
-            tails: BTreeMap::new(),
-        };
+        let mut me = Self { nodes, ..Self::default() };
         me.link(job, &ids);
         drop(ids);
         me.put_in_order();
@@ -297,7 +289,7 @@ impl Replay {
                     let Some(h) = n.host.filter(|_| !assumed.without_hosts) else { continue };
                     let base = match h.base {
                         HostBase::Fixed(t) => t,
-                        HostBase::Return(b, delay) => end[b as usize] + delay,
+                        HostBase::Return(b, _) => end[b as usize] + times(i).after,
                         HostBase::Submit(b) if self.nodes[b as usize].host.is_some() => submit[b as usize],
                         HostBase::Submit(_) => h.submit - h.time,
                     };
@@ -370,8 +362,11 @@ impl Replay {
     /// Measured times of a node.
     pub(crate) fn times_of(&self, node: usize) -> NodeTimes {
         let n = &self.nodes[node];
-        let device = NodeTimes { local: n.local, busy: n.local, host: 0, lag: 0, saved: 0 };
-        n.host.map_or(device, |h| NodeTimes { busy: h.busy, host: h.time, lag: h.lag, ..device })
+        let device = NodeTimes { local: n.local, busy: n.local, ..NodeTimes::default() };
+        n.host.map_or(device, |h| {
+            let after = if let HostBase::Return(_, after) = h.base { after } else { 0 };
+            NodeTimes { busy: h.busy, host: h.time, lag: h.lag, after, ..device }
+        })
     }
 
     /// Usual times of a node: those of its peers.

@@ -131,7 +131,7 @@ impl Replay {
         let before = idle.max(away.host).clamp(0, own.host.max(0));
         let behind = (idle - before).max(0);
         let lag = if h.is_bound { (own.lag - behind - busy).max(0) } else { own.lag };
-        NodeTimes { local, busy: own.busy - busy, host: own.host - before, lag, saved }
+        NodeTimes { local, busy: own.busy - busy, host: own.host - before, lag, saved, ..own }
     }
 
     /// What filled the local time of a node.

@@ -34,6 +34,7 @@ impl Replay {
         let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(keys, &|i| value(&self.times_of(i)));
         let busy: Vec<Ns> = of(&|t| t.busy).iter().map(|(ns, _)| *ns).collect();
         let lag: Vec<Ns> = of(&|t| t.lag).iter().map(|(ns, _)| *ns).collect();
+        let after = self.usual_of(keys, &|i| self.after_wait(i));
         // Where this one begins when it was ready for the call before, and a peer at the end of that call,
         // the peer's work during the call counts, too.
         // Tokens are conserved: nobody becomes as those are that have fewer, but as with the mean of tokens.
@@ -100,9 +101,19 @@ impl Replay {
         (0..self.nodes.len())
             .map(|i| {
                 let own = self.times_of(i);
-                NodeTimes { local: local[i], busy: busy[i], host: host[i], lag: lag[i].min(own.lag), ..own }
+                // It goes on earlier by what its device works less, at most.
+                let least = own.after - (own.busy - busy[i]).max(0);
+                let (lag, after) = (lag[i].min(own.lag), own.after.min(after[i].0.max(least)));
+                NodeTimes { local: local[i], busy: busy[i], host: host[i], lag, after, ..own }
             })
             .collect()
+    }
+
+    /// A host that waits for the device goes on when that has done what follows the collective, too. Who does
+    /// not wait there tells nothing.
+    fn after_wait(&self, node: usize) -> Ns {
+        let waits = matches!(self.nodes[node].host.map(|h| h.base), Some(HostBase::Return(..)));
+        if waits { self.times_of(node).after } else { Ns::MAX }
     }
 
     /// What a rank computed and copied while the call ran whose end a node follows, ns.
