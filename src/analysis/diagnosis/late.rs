@@ -8,10 +8,10 @@ use crate::diagnosis::context::BESIDES_PCT;
 use crate::diagnosis::evidence::{Evidence, of_ranks, of_steps};
 use crate::diagnosis::late_clocks;
 use crate::diagnosis::late_ranks::{LateRank, LateRanks};
-use crate::diagnosis::rule::LostRule;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
+use crate::job::difference::HostDelay;
 use crate::job::experts::JobLayers;
 use crate::job::fused::is_late_to_fused;
 use crate::job::{Job, TimeUse};
@@ -139,7 +139,8 @@ fn late_rank(
     let all: Vec<u32> = (0u32..).zip(&job.parts).map(|(part, _)| part).collect();
     let ranks = ranks_of(job, if is_any { &all } else { &s.parts });
     let (causes, total) = reasons(s, why);
-    let main = main_cause(s, why).or_else(|| of_hosts_in_turn(s, &causes, total));
+    let is_one = s.by_reason(why).len() < 2;
+    let main = main_cause(s, why).filter(|_| is_one).or_else(|| of_hosts_in_turn(s, &causes, total));
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
     let who = capital(&job.words.named(&ranks));
     let is = if ranks.len() == 1 { "is" } else { "are" };
@@ -162,7 +163,7 @@ fn late_rank(
     let (causes, main) = if words.are_most { (Vec::new(), None) } else { (causes, main) };
     sentence.push_str(&words.detail);
     let is_known = total > 0 && !words.are_most;
-    let why = is_known.then(|| because(job, s, &causes, total)).flatten();
+    let why = is_known.then(|| because(job, s, why)).flatten();
     let mut why = why.map_or(String::new(), |why| capital(&why));
     if let ([part], Some(DelayCause::SlowKernel | DelayCause::SlowDevice)) = (&s.parts[..], main)
         && let Some(factor) = JobLayers::of(job).slower_per_token(*part)
@@ -173,7 +174,7 @@ fn late_rank(
         ));
     }
     let is_of_experts = main == Some(DelayCause::SlowKernel) && are_experts(job, s, causes.first());
-    let key = causes.first().map_or("", |c| c.cause.name()).to_string();
+    let key = causes.first().filter(|_| is_one).map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
     // A straggler that is told by its clock alone: no test showed that its delays are more than chance, so
@@ -197,7 +198,7 @@ fn late_rank(
             || is_late_to_fused(job, &s.parts),
         key,
         words: CauseWords::new(sentence, why, words.action),
-        place: if is_known { place(job, s, &causes) } else { String::new() },
+        place: if is_known && is_one { place(job, s, &causes) } else { String::new() },
         ranks,
         steps,
         // Tokens that one rank has less are shared by all.
@@ -275,18 +276,18 @@ fn of_delays(job: &Job, judged: &Judgement, s: &Straggler, (key, longer): (&str,
         late.filter_map(|(part, step)| Some(judged.delays.get(&(part, step, None))?.excess)).collect();
     let later = excess.iter().sum::<Ns>() / excess.len().max(1) as Ns;
     let each = each_time(job, judged, s);
-    let mut out = vec![
-        Evidence {
+    let mut out = vec![Evidence {
+        table: "straggler_causes",
+        filter: filter.clone(),
+        words: format!("takes {} longer than the typical rank{each}", fmt_ns(longer)),
+    }];
+    if !key.is_empty() {
+        out.push(Evidence {
             table: "straggler_causes",
-            filter: filter.clone(),
-            words: format!("takes {} longer than the typical rank{each}", fmt_ns(longer)),
-        },
-        Evidence {
-            table: "straggler_causes",
-            filter: if key.is_empty() { filter.clone() } else { format!("{filter} AND cause = '{key}'") },
+            filter: format!("{filter} AND cause = '{key}'"),
             words: format!("largest part: {}", key.replace('_', " ")),
-        },
-    ];
+        });
+    }
     // A rank that is late by its work alone has no delays.
     if !excess.is_empty() {
         out.push(Evidence {
@@ -321,13 +322,13 @@ fn when_late(job: &Job, s: &Straggler) -> String {
 
 /// Kinds of causes that describe what a late host does.
 fn host_kinds(main: Option<DelayCause>) -> Vec<CauseKind> {
-    let is_by = |rule: &LostRule| match main {
+    let kinds = CauseKind::all_lost().filter(|(_, rule)| match main {
         Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) => rule.makes_late_by(what),
         // What a host is behind by is a cause of its own.
-        Some(DelayCause::HostBehind(by)) => {
+        Some(DelayCause::HostBehind(HostDelay { by, .. })) => {
             !rule.late_by.is_empty() && by.is_none_or(|by| !rule.late_by.contains(&TimeUse::Host(by)))
         }
         _ => false,
-    };
-    CauseKind::all_lost().filter(|(_, rule)| is_by(rule)).map(|(kind, _)| kind).collect()
+    });
+    kinds.map(|(kind, _)| kind).collect()
 }

@@ -12,7 +12,10 @@ use crate::diagnosis::host_ranges::QUIET_MIN;
 use crate::diagnosis::lost::OTHER_NAMES;
 use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, NamedTime, shown};
 use crate::diagnosis::rule::{LostPlace, LostRule};
+use crate::facts::host_activity::HostActivity;
+use crate::job::RankSummary;
 use crate::job::delay::StepKey;
+use hta_base::order_statistics::median;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::counted;
 use hta_base::wording::names::frame_parts;
@@ -83,12 +86,32 @@ impl Context<'_> {
         if let Some((ranks, words)) = self.uneven(&cause) {
             let filter = of_finding(&finding_id(&cause), &ranks);
             cause.words.why.push_str(&format!("; most on {words}"));
+            if let Some(longer) = self.longer_on(&cause, &ranks).filter(|_| key.is_empty()) {
+                cause.words.why.push_str(&format!(", whose hosts take longer in {}", longer.plural()));
+            }
             cause.evidence.push(Evidence { table: "time_account", filter, words });
         }
         if self.takes_turns(&cause.owned) {
             cause.words.what.push_str(", each time on another rank");
         }
         Some(cause)
+    }
+
+    /// What the hosts of some ranks do longer than those of the others, if that is recorded and at least half
+    /// of the idle time that a cause owns on them, or of what it gains. Their devices may idle under what all
+    /// hosts do as long.
+    fn longer_on(&self, cause: &Cause, ranks: &[u32]) -> Option<HostActivity> {
+        let (some, others): (Vec<_>, Vec<_>) = self.job.parts.iter().partition(|p| ranks.contains(&p.rank));
+        let time = |p: &&RankSummary, a: HostActivity| p.steps.iter().map(|s| s.host[a as usize]).sum::<Ns>();
+        let count = some.len().max(1) as Ns;
+        let longer = |a: &HostActivity| {
+            let usual = median(&mut others.iter().map(|p| time(p, *a)).collect::<Vec<_>>());
+            some.iter().map(|p| time(p, *a)).sum::<Ns>() / count - usual.unwrap_or(Ns::MAX)
+        };
+        // A host that is behind stays so: its device idles in each of the steps that follow.
+        let least = cause.gain.min(self.owned_on(ranks, &cause.owned, TimePart::Idle) / count);
+        let most = HostActivity::ALL.into_iter().max_by_key(longer)?;
+        (most != HostActivity::Untracked && longer(&most) * 2 >= least).then_some(most)
     }
 
     /// The numbers of a cause, with its three largest names.

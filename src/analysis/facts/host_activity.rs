@@ -42,6 +42,22 @@ impl HostActivity {
         HostActivity::Untracked,
     ];
 
+    /// Several of it, in words.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            HostActivity::Operator => "operators",
+            HostActivity::CommunicationOperator => "communication operators",
+            HostActivity::LaunchCall => "launch calls",
+            HostActivity::SyncCall => "synchronizing calls",
+            HostActivity::AllocationCall => "allocation calls",
+            HostActivity::RuntimeCall => "runtime calls",
+            HostActivity::DataLoader => "data loaders",
+            HostActivity::Annotation => "ranges",
+            HostActivity::Python => "Python functions",
+            HostActivity::Untracked => "code that was not recorded",
+        }
+    }
+
     /// As in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {

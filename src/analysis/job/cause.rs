@@ -11,6 +11,8 @@
 
 use crate::facts::host_activity::HostActivity;
 use crate::job::chain::Lateness;
+pub(crate) use crate::job::difference::{DelayCause, Difference, WindowPair, WindowPairs};
+use crate::job::difference::{LateAndTypical, UseTimes, push};
 use crate::job::experts::{JobLayers, MoreExpertTime};
 use crate::job::exposed::ExposedKind;
 use crate::job::host_behind::give_to_host_behind;
@@ -22,92 +24,6 @@ use crate::job::window::{LocalWindow, WindowStart, Windows};
 use hta_base::units::Ns;
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
-
-/// The cause of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum DelayCause {
-    /// All kernels take longer by one factor: lower clocks, heat, a slower device.
-    SlowDevice,
-    /// The same launches of one kernel take longer.
-    SlowKernel,
-    /// A kernel that is launched more or less often, or only on one of the two ranks.
-    OtherKernels,
-    /// More time in experts, because the rank gets more tokens than the others.
-    MoreTokens,
-    /// More time in experts whose sizes are not recorded: more tokens, or a slower device.
-    ExpertTime,
-    Copies,
-    /// Waiting in a collective of another group.
-    EarlierWait,
-    /// Transfer in a collective of another group.
-    EarlierTransfer,
-    /// Communication without a match on other ranks.
-    UnmatchedCommunication,
-    /// Idle time (on the host: the main thread's time), by what the host did.
-    Host(TimeUse),
-    /// The same host events, but more of them.
-    MoreHost(TimeUse),
-    /// Idle time under what all hosts do alike, because this one is behind (`job/host_behind.rs`).
-    HostBehind(Option<HostActivity>),
-}
-
-impl DelayCause {
-    pub(crate) fn is_of_host(self) -> bool {
-        matches!(self, DelayCause::Host(_) | DelayCause::MoreHost(_) | DelayCause::HostBehind(_))
-    }
-
-    /// Whether it is time in which the rank worked.
-    pub(crate) fn is_own_work(self) -> bool {
-        let of_device =
-            matches!(self, DelayCause::SlowDevice | DelayCause::SlowKernel | DelayCause::OtherKernels);
-        of_device || self.is_of_host()
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            DelayCause::SlowDevice => "slow_device",
-            DelayCause::SlowKernel => "slow_kernel",
-            DelayCause::OtherKernels => "other_kernels",
-            DelayCause::MoreTokens => "more_tokens",
-            DelayCause::ExpertTime => "expert_time",
-            DelayCause::Copies => "copies",
-            DelayCause::EarlierWait => "earlier_wait",
-            DelayCause::EarlierTransfer => "earlier_transfer",
-            DelayCause::UnmatchedCommunication => "unmatched_communication",
-            DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name(),
-            DelayCause::HostBehind(_) => "host_behind",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) cause: DelayCause,
-    pub(crate) name: StrId,
-    pub(crate) detail: StrId,
-    /// The rank that caused an earlier wait, followed through chains of waiting.
-    pub(crate) origin: Option<u32>,
-    /// Time on the late rank, and (next field) on the typical rank, ns.
-    pub(crate) own: Ns,
-    pub(crate) typical: Ns,
-    pub(crate) own_count: i64,
-    pub(crate) typical_count: i64,
-}
-
-impl Difference {
-    pub(crate) fn delta(&self) -> Ns {
-        self.own - self.typical
-    }
-}
-
-pub(super) type UseTimes = BTreeMap<LocalUse, LateAndTypical>;
-
-/// Time and number of starts of one key, on the late and on the typical rank.
-#[derive(Default, Clone, Copy)]
-pub(super) struct LateAndTypical {
-    pub(super) time: [Ns; 2],
-    pub(super) count: [i64; 2],
-}
 
 /// A common factor is accepted if at least this share of the kernels' time follows it,
 const FACTOR_SHARE: f64 = 0.8;
@@ -122,11 +38,6 @@ pub(crate) fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<
     let (Some(own), Some(other)) = (window(late.member), window(late.typical)) else { return Vec::new() };
     differences_of(job, windows, &[[(late.member, own), (late.typical, other)]], None)
 }
-
-/// A window of a late rank with that of a typical one.
-pub(crate) type WindowPair = [(Member, LocalWindow); 2];
-
-pub(crate) type WindowPairs = Vec<WindowPair>;
 
 /// By how much all kernels of a late rank take longer than those of typical ones, over all its windows.
 pub(crate) fn common_factor(job: &Job, pairs: &WindowPairs) -> Option<f64> {
@@ -187,26 +98,6 @@ pub(crate) fn differences_of(
     out.retain(|d| d.delta() != 0);
     out.sort_by_key(|d| (std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail));
     out
-}
-
-pub(super) fn push(
-    out: &mut Vec<Difference>,
-    cause: DelayCause,
-    name: StrId,
-    detail: StrId,
-    origin: Option<u32>,
-    b: LateAndTypical,
-) {
-    out.push(Difference {
-        cause,
-        name,
-        detail,
-        origin,
-        own: b.time[0],
-        typical: b.time[1],
-        own_count: b.count[0],
-        typical_count: b.count[1],
-    });
 }
 
 fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Item = LocalEntry> + 'a {

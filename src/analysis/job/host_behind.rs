@@ -7,7 +7,7 @@
 //! ```
 
 use crate::facts::host_activity::HostActivity;
-use crate::job::cause::{DelayCause, Difference, LateAndTypical, UseTimes, WindowPair, push};
+use crate::job::difference::{DelayCause, Difference, HostDelay, LateAndTypical, UseTimes, WindowPair, push};
 use crate::job::joined::Job;
 use crate::job::local::{LocalUse, TimeUse};
 use crate::job::matching::Member;
@@ -52,7 +52,8 @@ pub(super) fn give_to_host_behind(
         let is_half = |ns: Ns| ns * 2 >= time[0] - time[1];
         let is_most =
             |most: Option<(HostActivity, Ns)>| most.filter(|most| is_half(most.1)).map(|most| most.0);
-        let by = is_most(most).or(is_most(most_before).filter(|_| is_half(later)));
+        let now = is_most(most);
+        let (by, is_earlier) = (now.or(is_most(most_before).filter(|_| is_half(later))), now.is_none());
         // Of a small part of what the rank takes longer, it does not matter.
         let is_small = (time[0] - time[1]) * SMALL < all;
         if is_small || time[0] <= time[1] || is_half(longer(activity)) || by.is_none() && !is_half(later) {
@@ -64,7 +65,14 @@ pub(super) fn give_to_host_behind(
         let name = under.into_iter().filter(|key| delta(key) > 0).max_by_key(|key| (delta(key), *key));
         keys.iter().for_each(|key| _ = entries.remove(key));
         let both = LateAndTypical { time, count: [1; 2] };
-        push(out, DelayCause::HostBehind(by), name.map_or(StrId::EMPTY, |n| n.1), StrId::EMPTY, None, both);
+        push(
+            out,
+            DelayCause::HostBehind(HostDelay { by, is_earlier }),
+            name.map_or(StrId::EMPTY, |n| n.1),
+            StrId::EMPTY,
+            None,
+            both,
+        );
     }
 }
 

@@ -15,6 +15,7 @@ mod collectives;
 pub(crate) mod connected;
 mod counted_groups;
 pub(crate) mod delay;
+pub(crate) mod difference;
 mod end_fit;
 pub(crate) mod end_together;
 pub(crate) mod experts;

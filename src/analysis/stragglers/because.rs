@@ -3,19 +3,42 @@
 use crate::facts::host_activity::HostActivity;
 use crate::facts::lines::UserCode;
 use crate::job::cause::DelayCause;
+use crate::job::difference::HostDelay;
 use crate::job::{Job, TimeUse};
 use crate::stragglers::straggler::Straggler;
-use crate::stragglers::why::CauseSum;
+use crate::stragglers::tables::ranks_of;
+use crate::stragglers::why::{CauseSum, StepDifferences, reasons};
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::names::{built_in, frame_parts, in_sentence};
 use hta_trace::kernel::short_name;
 use std::collections::BTreeMap;
 
+/// Why ranks are late, in words: of all together, or of each group of them that has a reason of its own.
+pub fn because(job: &Job, s: &Straggler, why: &[StepDifferences]) -> Option<String> {
+    let groups = s.by_reason(why);
+    if groups.len() < 2 {
+        let (causes, total) = reasons(s, why);
+        return of_all(job, s, &causes, total);
+    }
+    let more = groups.len().saturating_sub(REASONS);
+    let of_group = |group: &Straggler| {
+        let (causes, total) = reasons(group, why);
+        let ranks = job.words.plain(&ranks_of(job, &group.parts));
+        Some(format!("{ranks}: {}", of_all(job, group, &causes, total)?))
+    };
+    let mut said: Vec<String> = groups.iter().take(REASONS).filter_map(of_group).collect();
+    said.extend((more > 0).then(|| "the others for other reasons".to_string()));
+    Some(said.join("; "))
+}
+
+/// Most reasons of ranks that are late together which are told.
+const REASONS: usize = 3;
+
 /// The causes worth mentioning: by name if a name explains most, else by kind.
-pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<String> {
+fn of_all(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<String> {
     let worth = |r: &&CauseSum| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
     let said: Vec<&CauseSum> = causes.iter().filter(worth).take(2).collect();
-    if said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {
+    if total > 0 && said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {
         return Some(said.iter().map(|r| one_cause(job, s, r)).collect::<Vec<_>>().join("; and "));
     }
     let mut kinds: BTreeMap<&'static str, (DelayCause, Ns, Vec<&CauseSum>)> = BTreeMap::new();
@@ -101,7 +124,6 @@ fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&C
 fn plural_of(noun: &str) -> String {
     match noun {
         "python" => "Python functions".to_string(),
-        "untracked" => "code that was not recorded".to_string(),
         "copies" | "other kernels" => noun.to_string(),
         noun => format!("{noun}s"),
     }
@@ -149,8 +171,9 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
         },
         DelayCause::EarlierTransfer => format!("transfers of other groups take {own}, {instead}"),
         DelayCause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),
-        DelayCause::HostBehind(by) => {
-            format!("the device idles for {own}, {instead}, because its host {}", behind(by, &name))
+        DelayCause::HostBehind(delay) => {
+            let host = behind(delay, &name);
+            format!("the device idles for {own}, {instead}, because its host {host}")
         }
         DelayCause::Host(what) | DelayCause::MoreHost(what) => {
             let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
@@ -187,10 +210,11 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
 }
 
 /// Why a host is behind; `name`: of what it does longer, empty if that is not known.
-fn behind(by: Option<HostActivity>, name: &str) -> String {
-    let Some(activity) = by else { return "is behind since an earlier step".to_string() };
+fn behind(delay: HostDelay, name: &str) -> String {
+    let Some(activity) = delay.by else { return "is behind since an earlier step".to_string() };
     let of = if name.is_empty() { String::new() } else { format!(" (`{name}`)") };
-    format!("takes longer in {}{of}", plural_of(&activity.name().replace('_', " ")))
+    let (takes, before) = if delay.is_earlier { ("took", " before") } else { ("takes", "") };
+    format!("{takes} longer in {}{of}{before}", activity.plural())
 }
 
 /// Operator and Python line of a kernel.

@@ -65,12 +65,12 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
             if s.behind.len() == 1 { "rank " } else { "ranks " }
         ));
     }
-    let (causes, total) = reasons(s, why);
+    let (_, total) = reasons(s, why);
     if total > 0 {
         let longer = fmt_ns(total / late_count(s));
         let subject = if s.parts.len() == 1 { "It takes" } else { "They take" };
         let each = each_time(job, judged, s);
-        if let Some(because) = because(job, s, &causes, total) {
+        if let Some(because) = because(job, s, why) {
             text.push_str(&format!(" {subject} {longer} longer than the typical rank{each}: {because}."));
         }
     }

@@ -107,11 +107,12 @@ pub(crate) fn of_all_work(
             pairs = steps.collect();
         }
         why.retain(|d| !s.is_late(d.part, d.step));
-        let factor = common_factor(job, &pairs.values().flatten().copied().collect());
+        let factors = factors(job, &pairs);
         for ((part, step), pairs) in pairs {
             let Some([(last, _), (typical, _)]) = pairs.last().copied() else { continue };
             let local = job.call(last).shape.group;
             let Some(group) = job.matched.group_of(part, local) else { continue };
+            let factor = factors.get(&part).copied().flatten();
             let mut differences = differences_of(job, &windows, &pairs, factor);
             // In a whole step the others wait for this rank; what remains is what it works.
             differences.retain(|d| !are_others || d.cause.is_own_work());
@@ -125,6 +126,15 @@ pub(crate) fn of_all_work(
             });
         }
     }
+}
+
+/// By how much all kernels take longer, by part: one may be late for another reason than the others.
+fn factors(job: &Job, pairs: &BTreeMap<(u32, Option<StepKey>), WindowPairs>) -> BTreeMap<u32, Option<f64>> {
+    let mut of_parts: BTreeMap<u32, WindowPairs> = BTreeMap::new();
+    for ((part, _), pairs) in pairs {
+        of_parts.entry(*part).or_default().extend(pairs);
+    }
+    of_parts.iter().map(|(part, pairs)| (*part, common_factor(job, pairs))).collect()
 }
 
 /// Whether a rank lacks a call of its group between two that it has.
@@ -189,6 +199,16 @@ impl CauseSum {
     }
 }
 
+/// What differences are summed by: longer events and additional events of the same name, which may vary
+/// between steps, are one. The name of what a host is behind by is known where its device idles under it.
+fn merged(cause: DelayCause, name: StrId) -> (DelayCause, StrId) {
+    match cause {
+        DelayCause::MoreHost(what) => (DelayCause::Host(what), name),
+        DelayCause::HostBehind(_) => (cause, StrId::EMPTY),
+        cause => (cause, name),
+    }
+}
+
 /// Causes of a straggler, the largest first, and the sum of all differences, ns.
 pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<CauseSum>, Ns) {
     let is_late = |e: &StepDifferences| {
@@ -203,11 +223,8 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
         .flat_map(|e| &e.differences)
         .filter(|d| !(straggler.is_beside_tokens && d.cause == DelayCause::MoreTokens))
     {
-        // Merge longer events and additional events of the same name, which may vary between steps.
-        let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
-        // The name of what a host is behind by is known where its device idles under it, too.
-        let key = if matches!(cause, DelayCause::HostBehind(_)) { StrId::EMPTY } else { d.name };
-        let r = sums.entry((cause, key, d.detail, d.origin)).or_insert(CauseSum {
+        let (cause, name) = merged(d.cause, d.name);
+        let r = sums.entry((cause, name, d.detail, d.origin)).or_insert(CauseSum {
             cause: d.cause,
             name: d.name,
             detail: d.detail,
@@ -227,6 +244,35 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
     let mut all: Vec<CauseSum> = sums.into_values().collect();
     all.sort_by_key(|r| (std::cmp::Reverse(r.delta()), r.cause, r.name, r.detail));
     (all, total)
+}
+
+impl Straggler {
+    /// The same of some of its ranks.
+    fn of_parts(&self, parts: &[u32]) -> Straggler {
+        let own = |who: &Vec<u32>| who.iter().copied().filter(|p| parts.contains(p)).collect::<Vec<u32>>();
+        let steps = self.steps.iter().map(|(step, who)| (*step, own(who)));
+        let steps = steps.filter(|(_, who)| !who.is_empty()).collect();
+        Straggler { parts: parts.to_vec(), steps, ..self.clone() }
+    }
+
+    /// Ranks that are late together by their reason, those with most of the delay first. Ranks that are late
+    /// in turn are one.
+    pub(crate) fn by_reason(&self, why: &[StepDifferences]) -> Vec<Straggler> {
+        if self.pattern != Pattern::Together {
+            return vec![self.clone()];
+        }
+        let mut groups: BTreeMap<Option<(DelayCause, StrId)>, (Ns, Vec<u32>)> = BTreeMap::new();
+        for part in &self.parts {
+            let (causes, total) = reasons(&self.of_parts(&[*part]), why);
+            let main = causes.first().filter(|c| c.delta() * 2 >= total).map(|c| merged(c.cause, c.name));
+            let group = groups.entry(main).or_default();
+            group.0 += total;
+            group.1.push(*part);
+        }
+        let mut groups: Vec<(Ns, Vec<u32>)> = groups.into_values().collect();
+        groups.sort_by_key(|(total, parts)| (std::cmp::Reverse(*total), parts.clone()));
+        groups.iter().map(|(_, parts)| self.of_parts(parts)).collect()
+    }
 }
 
 /// The cause of most of a straggler's excess.

@@ -5,6 +5,7 @@ use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
 use crate::facts::host_activity::HostActivity;
 use crate::job::TimeUse;
 use crate::job::cause::DelayCause;
+use crate::job::difference::HostDelay;
 use crate::stragglers::Pattern;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -44,10 +45,10 @@ fn action(late: &LateFacts) -> String {
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")
         }
-        Some(DelayCause::HostBehind(Some(_))) => {
+        Some(DelayCause::HostBehind(HostDelay { by: Some(_), .. })) => {
             format!("look at the host of {who}: what is named here takes longer there only")
         }
-        Some(DelayCause::HostBehind(None)) => {
+        Some(DelayCause::HostBehind(HostDelay { by: None, .. })) => {
             format!("find what held the host of {who} up in the steps before: hta query on host_pauses")
         }
         Some(DelayCause::Copies) => {
