@@ -48,6 +48,9 @@ fn ranks_that_are_late_together_have_their_own_reasons() {
     let (detail, action) = (found[0].text("detail"), found[0].text("action"));
     assert_eq!(found[0].text("ranks"), format!("{SLOW},{STILL}"), "{found:?}");
     assert!(detail.contains(&format!("ank {SLOW}: all its kernels take 1.40 times as long")), "{detail}");
-    assert!(detail.contains(&format!("ank {STILL}: the device idles while the host is in `load`")), "{detail}");
+    assert!(
+        detail.contains(&format!("ank {STILL}: the device idles while the host is in `load`")),
+        "{detail}"
+    );
     assert!(!action.contains("clocks"), "{action}");
 }

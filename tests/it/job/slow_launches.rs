@@ -30,7 +30,8 @@ fn job(launch: i64, between: i64) -> Answer {
         };
         (0..KERNELS).map(kernel).collect::<Vec<_>>()
     };
-    let ready = |rank: u32| starts(rank).last().map_or(0, |(call, start)| (start + 101).max(call + launch + 20));
+    let ready =
+        |rank: u32| starts(rank).last().map_or(0, |(call, start)| (start + 101).max(call + launch + 20));
     let end = (0..RANKS).map(ready).max().unwrap_or(0) + 50;
     let trace = |rank: u32| {
         let mut t = TraceBuilder::new().rank(rank).world(RANKS).device("NVIDIA H100", 132);
