@@ -11,6 +11,7 @@ outcomes by kind and the rates that bounds may be set for, percent:
     right           right answers, of changes that can be told: at least
     right_or_set    the same, and sets that contain the changed ranks: at least
     by_cause        the same of right answers that are causes, not only the account of time: at least
+    added           right answers of kinds that a review added, of those that can be told: at least
     right_of_all    right answers, of all changes: at least
     cannot_tell     changes of which `hta` says that it cannot tell, of all changes: at most
     sure            wrong and sure answers, of all runs: at most

@@ -53,6 +53,8 @@ WORDS = {
         "balanced_lasting": "the same with noise of 5 % that lasts for several steps",
     },
 }  # fmt: skip
+# Kinds of change that a review added to the list. They are counted apart.
+ADDED = {"in_turn", "launch_calls", "allocation"}
 # Before `_` in the kinds of simulated jobs.
 FAMILIES = {
     "moe": "with experts beside other dimensions", "fsdp": "with sharded parameters",

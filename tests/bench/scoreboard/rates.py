@@ -8,6 +8,8 @@ import collections
 import math
 import statistics
 
+from .kinds import ADDED
+
 # What a bound may be set for. Rates of these are at most their bound, all others at least.
 AT_MOST = {"sure", "cannot_tell"}
 
@@ -39,16 +41,21 @@ def parted(lines):
 
 def measures(lines):
     """The rates that bounds are set for, by name."""
-    changes, controls = map(Tally, parted(lines))
-    of = changes.counts
+    all_changes, controls = parted(lines)
+    changes = Tally([line for line in all_changes if line["kind"] not in ADDED])
+    added = Tally([line for line in all_changes if line["kind"] in ADDED])
+    controls, of = Tally(controls), changes.counts
     by_cause = sum(line["outcome"] == "right" and line["certainty"] != "account" for line in changes.lines)
     return {
         "right": changes.right(),
         "by_cause": (by_cause, changes.told),
+        "added": added.right(),
         "right_or_set": (of["right"] + of["set"], changes.told),
         "right_of_all": (of["right"], changes.runs),
         "cannot_tell": (of["cannot_tell"], changes.runs),
-        "sure": (of["sure"] + controls.counts["sure"], changes.runs + controls.runs),
+        "sure": (
+            of["sure"] + added.counts["sure"] + controls.counts["sure"], changes.runs + added.runs + controls.runs,
+        ),
         "silent": controls.silent(),
     }
 

@@ -22,6 +22,7 @@ GOALS = [
     ("right", "right where it can be told", "at least 95 %"),
     ("right_or_set", "right or a set, where it can be told", ""),
     ("by_cause", "right by a cause that is named, where it can be told", ""),
+    ("added", "right where it can be told, of three kinds that a review added", ""),
     ("right_of_all", "right, of all changes", ""), ("cannot_tell", "cannot tell, of all changes", ""),
     ("sure", "wrong and sure, of all runs", "at most 0.2 %"), ("silent", "controls that are silent", "at least 99 %"),
 ]  # fmt: skip
@@ -113,11 +114,12 @@ def sentence(lines):
     found = rates.measures(lines)
     changes, controls = map(Tally, parted(lines))
     gains = spread(changes.gains())
+    added = f" Of kinds that a review added it is {percent(*found['added'])}." if found["added"][1] else ""
     told = f" Right and sure answers tell {gains} times the true gain (median, 10th and 90th percentile)."
     return (
-        f"In {changes.runs:,} runs with a change of known effect the right cause is told, with its ranks, in "
+        f"In {found['right_of_all'][1]:,} runs with a change of known effect the right cause is told, with its ranks, in "
         f"{percent(*found['right'])} where it can be told; in {percent(*found['cannot_tell'])} the answer is that it "
-        f"cannot. {controls.runs:,} controls, which must not change the answer, are silent in "
+        f"cannot.{added} {controls.runs:,} controls, which must not change the answer, are silent in "
         f"{percent(*found['silent'])}. Wrong and sure are {percent(*found['sure'])} of all ({found['sure'][0]:,} of "
         f"{found['sure'][1]:,})."
         + (told if gains else "")
@@ -227,6 +229,7 @@ def page(lines, date, commit, figure):
         "sizes": by("size", changes, size, [name for _, name in SIZES]),
         "on": by("ranks", changes, lambda line: line["on"], PARTS),
         "in_steps": by("steps", changes, lambda line: line["in_steps"], PARTS),
+        "seeds": by("seed", [line for line in changes if script(line) == "injected"], lambda line: str(line["seed"])),
         "layouts": by("layout", changes, dimensions), "by_format": by("format", changes, lambda line: line["format"]),
         "control_kinds": "\n\n".join(of_kinds(controls, True)), "dropped": dropped(lines), "sure": sure(lines),
         "frequent": frequent(lines), "one": public(one["command"]),
