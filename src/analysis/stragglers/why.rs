@@ -261,7 +261,8 @@ impl Straggler {
         if self.pattern != Pattern::Together {
             return vec![self.clone()];
         }
-        let mut groups: BTreeMap<Option<(DelayCause, StrId)>, (Ns, Vec<u32>)> = BTreeMap::new();
+        type Reason = Option<(DelayCause, StrId)>;
+        let mut groups: BTreeMap<Reason, (Ns, Vec<u32>)> = BTreeMap::new();
         for part in &self.parts {
             let (causes, total) = reasons(&self.of_parts(&[*part]), why);
             let main = causes.first().filter(|c| c.delta() * 2 >= total).map(|c| merged(c.cause, c.name));
