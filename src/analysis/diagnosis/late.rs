@@ -11,14 +11,14 @@ use crate::diagnosis::late_ranks::{LateRank, LateRanks};
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
-use crate::job::difference::HostDelay;
+use crate::job::difference::{Difference, HostDelay};
 use crate::job::experts::JobLayers;
 use crate::job::fused::is_late_to_fused;
 use crate::job::{Job, TimeUse};
 use crate::recording::step_noun;
 use crate::stragglers::{
-    CauseSum, Judged, Judgement, NoChance, P_MOST, Pattern, StepDifferences, Straggler, Unproven,
-    always_last, because, cannot_tell, each_time, judged, main_cause, place, reasons, when,
+    Judged, Judgement, NoChance, P_MOST, Pattern, StepDifferences, Straggler, Unproven, always_last, because,
+    cannot_tell, each_time, judged, main_cause, place, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
@@ -216,16 +216,16 @@ fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
 }
 
 /// Whether the kernel that makes a rank late is one of experts of whose tokens nothing is known.
-fn are_experts(job: &Job, s: &Straggler, cause: Option<&CauseSum>) -> bool {
+fn are_experts(job: &Job, s: &Straggler, cause: Option<&Difference>) -> bool {
     let is_known = s.parts.iter().any(|part| JobLayers::of(job).slower_per_token(*part).is_some());
     !is_known && cause.is_some_and(|c| by_name(job.names.get(c.name)).category == Some(Category::Moe))
 }
 
 /// The largest cause on the host of ranks that are late in turn, if their hosts make most of it together,
 /// whatever each was in.
-fn of_hosts_in_turn(s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<DelayCause> {
+fn of_hosts_in_turn(s: &Straggler, causes: &[Difference], total: Ns) -> Option<DelayCause> {
     let of_hosts = || causes.iter().filter(|c| c.cause.is_of_host());
-    let is_most = of_hosts().map(CauseSum::delta).sum::<Ns>() * 2 >= total;
+    let is_most = of_hosts().map(Difference::delta).sum::<Ns>() * 2 >= total;
     of_hosts().next().filter(|_| s.pattern == Pattern::Rotating && is_most).map(|c| c.cause)
 }
 

@@ -50,6 +50,11 @@ impl DelayCause {
         matches!(self, DelayCause::Host(_) | DelayCause::MoreHost(_) | DelayCause::HostBehind(_))
     }
 
+    /// Longer events and additional events of the same name are one cause, whichever vary between steps.
+    pub(crate) fn whatever_count(self) -> Self {
+        if let DelayCause::MoreHost(what) = self { DelayCause::Host(what) } else { self }
+    }
+
     /// Whether it is time in which the rank worked.
     pub(crate) fn is_own_work(self) -> bool {
         let of_device =
@@ -75,7 +80,7 @@ impl DelayCause {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub struct Difference {
     pub(crate) cause: DelayCause,
     pub(crate) name: StrId,
     pub(crate) detail: StrId,

@@ -3,11 +3,11 @@
 use crate::facts::host_activity::HostActivity;
 use crate::facts::lines::UserCode;
 use crate::job::cause::DelayCause;
-use crate::job::difference::HostDelay;
+use crate::job::difference::{Difference, HostDelay};
 use crate::job::{Job, TimeUse};
 use crate::stragglers::straggler::Straggler;
 use crate::stragglers::tables::ranks_of;
-use crate::stragglers::why::{CauseSum, StepDifferences, reasons};
+use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::names::{built_in, frame_parts, in_sentence};
 use hta_trace::kernel::short_name;
@@ -35,13 +35,13 @@ pub fn because(job: &Job, s: &Straggler, why: &[StepDifferences]) -> Option<Stri
 const REASONS: usize = 3;
 
 /// The causes worth mentioning: by name if a name explains most, else by kind.
-fn of_all(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<String> {
-    let worth = |r: &&CauseSum| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
-    let said: Vec<&CauseSum> = causes.iter().filter(worth).take(2).collect();
+fn of_all(job: &Job, s: &Straggler, causes: &[Difference], total: Ns) -> Option<String> {
+    let worth = |r: &&Difference| percent(r.delta(), total).is_some_and(|p| p >= WORTH_SAYING);
+    let said: Vec<&Difference> = causes.iter().filter(worth).take(2).collect();
     if total > 0 && said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {
         return Some(said.iter().map(|r| one_cause(job, s, r)).collect::<Vec<_>>().join("; and "));
     }
-    let mut kinds: BTreeMap<&'static str, (DelayCause, Ns, Vec<&CauseSum>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<&'static str, (DelayCause, Ns, Vec<&Difference>)> = BTreeMap::new();
     for r in causes {
         let kind = kinds.entry(r.cause.name()).or_insert((r.cause, 0, Vec::new()));
         kind.1 += r.delta();
@@ -71,7 +71,7 @@ fn of_all(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Option<St
 }
 
 /// Where in the user's code the largest cause of a straggler is; empty if it is not recorded.
-pub fn place(job: &Job, s: &Straggler, causes: &[CauseSum]) -> String {
+pub fn place(job: &Job, s: &Straggler, causes: &[Difference]) -> String {
     let Some(first) = causes.first() else { return String::new() };
     let origin = s.parts.first().and_then(|p| job.parts[*p as usize].origins.get(&first.name));
     let code = UserCode::default();
@@ -95,7 +95,7 @@ pub(super) fn on_device(job: &Job, s: &Straggler) -> bool {
 }
 
 /// A kind of cause, e.g. `in 61 operators (157 ms, most in `aten::empty`)`.
-fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&CauseSum]) -> String {
+fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&Difference]) -> String {
     let time = fmt_ns(time / late_count(s));
     let top = of.first().map(|r| shown(job.names.get(r.name))).filter(|n| !n.is_empty());
     let n = of.iter().filter(|r| !job.names.get(r.name).is_empty()).count();
@@ -129,7 +129,7 @@ fn plural_of(noun: &str) -> String {
     }
 }
 
-fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
+fn one_cause(job: &Job, s: &Straggler, r: &Difference) -> String {
     let late = late_count(s);
     let more = fmt_ns(r.delta() / late);
     let name = shown(job.names.get(r.name));
@@ -218,7 +218,7 @@ fn behind(delay: HostDelay, name: &str) -> String {
 }
 
 /// Operator and Python line of a kernel.
-fn launched(job: &Job, s: &Straggler, r: &CauseSum) -> String {
+fn launched(job: &Job, s: &Straggler, r: &Difference) -> String {
     let origin = s.parts.first().and_then(|p| job.parts[*p as usize].origins.get(&r.name));
     let Some(o) = origin else { return String::new() };
     // A place in the user's code is told on its own.

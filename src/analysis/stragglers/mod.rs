@@ -27,7 +27,7 @@ pub(crate) use straggler::NoChance;
 pub(crate) use straggler::Unproven;
 pub use straggler::{Judgement, Pattern, Straggler};
 pub(crate) use why::main_cause;
-pub use why::{CauseSum, StepDifferences, reasons};
+pub use why::{StepDifferences, reasons};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;

@@ -180,42 +180,22 @@ fn counts(judged: &Judgement, c: &Chain, part: u32) -> bool {
         })
 }
 
-/// A cause of a straggler, over all its steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CauseSum {
-    pub(crate) cause: DelayCause,
-    pub(crate) name: StrId,
-    pub(crate) detail: StrId,
-    pub(crate) origin: Option<u32>,
-    pub(crate) own: Ns,
-    pub(crate) typical: Ns,
-    pub(crate) own_count: i64,
-    pub(crate) typical_count: i64,
-}
-
-impl CauseSum {
-    pub(crate) fn delta(&self) -> Ns {
-        self.own - self.typical
-    }
-}
-
 /// What differences are summed by: longer events and additional events of the same name, which may vary
 /// between steps, are one. The name of what a host is behind by is known where its device idles under it.
 fn merged(cause: DelayCause, name: StrId) -> (DelayCause, StrId) {
     match cause {
-        DelayCause::MoreHost(what) => (DelayCause::Host(what), name),
         DelayCause::HostBehind(_) => (cause, StrId::EMPTY),
-        cause => (cause, name),
+        cause => (cause.whatever_count(), name),
     }
 }
 
 /// Causes of a straggler, the largest first, and the sum of all differences, ns.
-pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<CauseSum>, Ns) {
+pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Difference>, Ns) {
     let is_late = |e: &StepDifferences| {
         e.step.is_some_and(|k| straggler.steps.iter().any(|(x, who)| *x == k && who.contains(&e.part)))
     };
     type Key = (DelayCause, StrId, StrId, Option<u32>);
-    let mut sums: BTreeMap<Key, CauseSum> = BTreeMap::new();
+    let mut sums: BTreeMap<Key, Difference> = BTreeMap::new();
     let mut total = 0;
     for d in explained
         .iter()
@@ -224,15 +204,12 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
         .filter(|d| !(straggler.is_beside_tokens && d.cause == DelayCause::MoreTokens))
     {
         let (cause, name) = merged(d.cause, d.name);
-        let r = sums.entry((cause, name, d.detail, d.origin)).or_insert(CauseSum {
-            cause: d.cause,
-            name: d.name,
-            detail: d.detail,
-            origin: d.origin,
+        let r = sums.entry((cause, name, d.detail, d.origin)).or_insert(Difference {
             own: 0,
             typical: 0,
             own_count: 0,
             typical_count: 0,
+            ..*d
         });
         r.name = if r.name == StrId::EMPTY { d.name } else { r.name };
         r.own += d.own;
@@ -241,7 +218,7 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
         r.typical_count += d.typical_count;
         total += d.delta();
     }
-    let mut all: Vec<CauseSum> = sums.into_values().collect();
+    let mut all: Vec<Difference> = sums.into_values().collect();
     all.sort_by_key(|r| (std::cmp::Reverse(r.delta()), r.cause, r.name, r.detail));
     (all, total)
 }

@@ -290,9 +290,7 @@ fn causes(
         let is_alone =
             |d: &&Difference| d.delta() > 0 && !(are_balanced && d.cause == DelayCause::MoreTokens);
         for d in e.differences.iter().filter(is_alone) {
-            let cause =
-                if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
-            let key = (cause, d.name, d.detail);
+            let key = (d.cause.whatever_count(), d.name, d.detail);
             *sums.entry(key).or_default() += d.delta();
             *at.entry(key).or_default().entry((e.part, e.call)).or_default() += d.delta();
         }
