@@ -243,6 +243,14 @@ def late(job, change):
     job.replay(change, size * len(steps), pauses=pauses)
 
 
+def before_call(job, i, window):
+    """A moment before a call in the first half of those of a step."""
+    start, end, _ = window
+    calls = [e.start for e in job.recordings[i].of_kind("runtime") if start < e.start < end]
+    need(calls, "no calls in a step")
+    return job.rng.choice(calls[: len(calls) // 2 + 1]) - 1
+
+
 def rotate(job, change):
     """In each step another rank stands still, before it launches a kernel."""
     change.expect = "rotating"
@@ -254,10 +262,7 @@ def rotate(job, change):
     pauses, size = {}, change.size_pct * (windows[0][1][1] - windows[0][1][0]) // 100
     for k in range(len(windows[0])):
         i = order[k % job.count]
-        start, end, _ = windows[i][k]
-        calls = [e.start for e in job.recordings[i].of_kind("runtime") if start < e.start < end]
-        need(calls, "no calls in a step")
-        pauses.setdefault(i, []).append((job.rng.choice(calls[: len(calls) // 2 + 1]) - 1, size))
+        pauses.setdefault(i, []).append((before_call(job, i, windows[i][k]), size))
     change.ranks, change.on, change.in_steps = [job.numbers[i] for i in sorted(pauses)], "rotating", "all"
     job.replay(change, size * len(windows[0]), pauses=pauses)
 
@@ -275,10 +280,7 @@ def in_turn(job, change):
     pauses, size = {}, size_ns(change, windows[chosen[0]])
     for k in range(len(windows[chosen[0]])):
         i = chosen[k % 2]
-        start, end, _ = windows[i][k]
-        calls = [e.start for e in job.recordings[i].of_kind("runtime") if start < e.start < end]
-        need(calls, "no calls in a step")
-        pauses.setdefault(i, []).append((job.rng.choice(calls[: len(calls) // 2 + 1]) - 1, size))
+        pauses.setdefault(i, []).append((before_call(job, i, windows[i][k]), size))
     job.replay(change, size * len(windows[chosen[0]]), pauses=pauses)
 
 
