@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, DictionaryArray, RecordBatch, RecordBatchOpti
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, Field, Schema};
 use arrow_select::concat::concat;
-use polars::prelude::{BooleanFunction, Expr, FunctionExpr, IntoLazy, Operator, PolarsError, StringFunction};
+use polars::prelude::{BooleanFunction, Expr, FunctionExpr, IntoLazy, Operator, PolarsError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -69,8 +69,9 @@ fn is_of_row(part: &Expr) -> bool {
         | Expr::BinaryExpr { .. }
         | Expr::Cast { .. }
         | Expr::Ternary { .. } => true,
+        // A function of the planner.
+        Expr::AnonymousFunction { options, .. } => options.is_elementwise(),
         Expr::Function { function, .. } => match function {
-            FunctionExpr::StringExpr(text) => !matches!(text, StringFunction::ConcatVertical { .. }),
             FunctionExpr::Boolean(is) => matches!(
                 is,
                 Is::IsNull

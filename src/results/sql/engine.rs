@@ -1,17 +1,11 @@
-//! Runs statements with the SQL engine of Polars.
-//!
-//! Statements must be explicit where DuckDB and Polars differ (`hta explain query`). To give the same bytes
-//! for the same input, the rows of a statement that groups or joins and has no order are sorted here.
+//! Runs statements, and explains what is wrong with those that cannot run.
 
 use crate::sql::QueryError;
 use crate::sql::answer::QueryAnswer;
-use crate::sql::equal_texts::by_code;
 use crate::sql::nearest::nearest;
-use crate::sql::plan;
-use crate::sql::scalar;
+use crate::sql::planner::query::Planner;
 use crate::sql::statement::{Statement, plain};
-use polars::prelude::{DataFrame, LazyFrame, PolarsError, SortMultipleOptions};
-use polars::sql::SQLContext;
+use polars::prelude::{LazyFrame, PolarsError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -40,15 +34,8 @@ pub fn run(
     columns: impl Fn(&str) -> Vec<String>,
 ) -> Result<QueryAnswer, QueryError> {
     let names: Vec<String> = tables.iter().map(|t| t.0.clone()).collect();
-    let mut context = SQLContext::new();
-    for (name, frame) in tables {
-        context.register(&name, frame);
-    }
-    // The engine panics on what it does not support.
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        let text = scalar::replaced(&statement.text, |inner| context.execute(inner)?.collect())?;
-        by_code(plan::narrowed(context.execute(&text)?)?).collect()
-    }));
+    // Polars panics on some plans that it cannot run.
+    let ran = catch_unwind(AssertUnwindSafe(|| Planner::new(tables).answer(&statement.query)));
     let frame = match ran {
         Ok(Ok(frame)) => frame,
         Ok(Err(e)) => {
@@ -58,7 +45,7 @@ pub fn run(
             return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() });
         }
     };
-    QueryAnswer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
+    QueryAnswer::new(&frame)
 }
 
 /// The error of a table that could not be read while the statement ran; else the engine's error unchanged.
@@ -71,14 +58,6 @@ fn of_table(error: PolarsError) -> Result<QueryError, PolarsError> {
         }
         other => Err(other),
     }
-}
-
-fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, PolarsError> {
-    if statement.is_ordered || !statement.makes_rows {
-        return Ok(frame);
-    }
-    let by: Vec<_> = frame.get_column_names_owned();
-    frame.sort(by, SortMultipleOptions::default().with_nulls_last(true).with_maintain_order(true))
 }
 
 /// Replaces the engine's error by a better one if a column is missing, or a part of the statement hides a

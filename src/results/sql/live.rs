@@ -11,6 +11,7 @@ use crate::sql::statement::Statement;
 use arrow_array::RecordBatch;
 use hta_analysis::api::{Analysis, Output, Wanted};
 use hta_analysis::inventory;
+use hta_analysis::inventory::without_rows::WithoutRows;
 use hta_analysis::inventory::{HealthTable, Ranks};
 use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::Batch;
@@ -82,7 +83,9 @@ impl Live {
 
     /// The analyses that make the statement's tables, in the order of the registry.
     pub fn analyses(&self) -> Vec<&'static dyn Analysis> {
-        let makes = |a: &&dyn Analysis| a.tables().iter().any(|t| self.find(t.name).is_some());
+        // It tells of every analysis why it has no rows.
+        let all = self.find(WithoutRows::SPEC.name).is_some();
+        let makes = |a: &&dyn Analysis| all || a.tables().iter().any(|t| self.find(t.name).is_some());
         let mut analyses: Vec<_> = ANALYSES.iter().copied().filter(makes).collect();
         // The table of ranks contains clock offsets, which only an analysis that compares ranks computes.
         if self.find(Ranks::SPEC.name).is_some() && !analyses.iter().any(|a| a.about().joins_ranks) {

@@ -6,6 +6,7 @@ mod command;
 mod evidence;
 #[cfg(target_os = "linux")]
 mod limits;
+mod meaning;
 mod texts;
 
 use hta::results::Results;

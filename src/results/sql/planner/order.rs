@@ -1,0 +1,117 @@
+//! ORDER BY.
+
+use crate::sql::planner::expressions::value;
+use crate::sql::planner::items::{ItemValue, SelectedItem, ordinal};
+use crate::sql::planner::kinds::refused;
+use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries};
+use crate::sql::planner::windows::{OrderKey, sorted};
+use polars::prelude::{Expr, LazyFrame, PolarsResult, col};
+use sqlparser::ast::{Expr as SqlExpr, Ident, OrderBy, OrderByExpr, OrderByKind};
+use std::collections::BTreeMap;
+
+/// A key of ORDER BY.
+pub(crate) struct WantedOrder<'a> {
+    pub(crate) place: OrderPlace<'a>,
+    is_descending: bool,
+    is_null_last: bool,
+}
+
+pub(crate) enum OrderPlace<'a> {
+    /// A column of the answer.
+    Item(usize),
+    Expression(&'a SqlExpr),
+}
+
+impl WantedOrder<'_> {
+    pub(crate) fn key(&self, value: Expr) -> OrderKey {
+        OrderKey { value, is_descending: self.is_descending, is_null_last: self.is_null_last }
+    }
+}
+
+pub(crate) fn order_of<'a>(
+    order: Option<&'a OrderBy>,
+    items: &[SelectedItem],
+) -> PolarsResult<Vec<WantedOrder<'a>>> {
+    let Some(order) = order else { return Ok(Vec::new()) };
+    if order.interpolate.is_some() {
+        return Err(refused("INTERPOLATE is not supported"));
+    }
+    let wanted = |place, options: &sqlparser::ast::OrderByOptions| WantedOrder {
+        place,
+        is_descending: options.asc == Some(false),
+        is_null_last: !options.nulls_first.unwrap_or(false),
+    };
+    let all = |options| Ok((0..items.len()).map(|at| wanted(OrderPlace::Item(at), options)).collect());
+    let keys = match &order.kind {
+        OrderByKind::All(options) => return all(options),
+        OrderByKind::Expressions(keys) => keys,
+    };
+    if let [OrderByExpr { expr: SqlExpr::Identifier(Ident { value, quote_style: None, .. }), options, .. }] =
+        keys.as_slice()
+        && value.eq_ignore_ascii_case("all")
+    {
+        return all(options);
+    }
+    let key = |key: &'a OrderByExpr| {
+        let place = match (&key.expr, ordinal(&key.expr)) {
+            (SqlExpr::Identifier(name), _) => match items.iter().position(|i| i.name == name.value) {
+                Some(at) => OrderPlace::Item(at),
+                None => OrderPlace::Expression(&key.expr),
+            },
+            (_, Some(number)) if (1..=items.len()).contains(&number) => OrderPlace::Item(number - 1),
+            (SqlExpr::Value(_), _) => return Err(refused(format!("ORDER BY {} is no column", key.expr))),
+            _ => OrderPlace::Expression(&key.expr),
+        };
+        Ok(wanted(place, &key.options))
+    };
+    keys.iter().map(key).collect()
+}
+
+/// Rows in the order that is asked for by their names, as of a UNION.
+///
+/// # Errors
+/// When the order uses anything else.
+pub(crate) fn ordered(
+    mut rows: Relation,
+    order: Option<&OrderBy>,
+    queries: &mut dyn StatementQueries,
+) -> PolarsResult<Relation> {
+    let items: Vec<SelectedItem> = rows
+        .columns
+        .iter()
+        .map(|c| SelectedItem { name: c.name.clone(), value: ItemValue::Column(c.clone()) })
+        .collect();
+    let order = order_of(order, &items)?;
+    if order.is_empty() {
+        return Ok(rows);
+    }
+    let none = (BTreeMap::new(), BTreeMap::new());
+    let names = Names { columns: &rows.columns, computed: &none.0, is_grouped: false, given: &none.1 };
+    let keys = order.iter().map(|key| {
+        let value = match key.place {
+            OrderPlace::Item(at) => col(rows.columns[at].place.clone()),
+            OrderPlace::Expression(of) => value(of, &names, queries)?.expr,
+        };
+        Ok(key.key(value))
+    });
+    let keys = keys.collect::<PolarsResult<Vec<_>>>()?;
+    rows.frame = sorted(rows.frame, &keys);
+    rows.is_made = false;
+    Ok(rows)
+}
+
+/// Rows without an order of their own, sorted by all their columns, so that the same input gives the same
+/// bytes.
+pub(crate) fn in_order(rows: Relation) -> Relation {
+    if !rows.is_made {
+        return rows;
+    }
+    let key = |c: &RelationColumn| OrderKey {
+        value: col(c.place.clone()),
+        is_descending: false,
+        is_null_last: true,
+    };
+    let keys: Vec<OrderKey> = rows.columns.iter().map(key).collect();
+    let frame: LazyFrame = sorted(rows.frame, &keys);
+    Relation { frame, is_made: false, ..rows }
+}
