@@ -2,8 +2,8 @@
 
     python3 tests/queries/random_statements.py [--hta target/release/hta] [--count N] [--seed S] RESULTS_DIR[=TRACES]...
 
-Each RESULTS_DIR is what `hta analyze` left. With TRACES, the same statements also run on these traces, of which the
-results were made. Every statement is one SELECT with joins of all forms, parts after WITH, subqueries, aggregates,
+Each RESULTS_DIR is what `hta analyze` left. The statements run on it by `hta query` and by the tool `sql` of `hta mcp`, and
+with TRACES also on these traces, of which the results were made. Every statement is one SELECT with joins of all forms, parts after WITH, subqueries, aggregates,
 windows, CASE, logic with NULL, patterns, and dates: drawn from a seed, so that a run can be repeated.
 
 An answer is right if it has the rows and the values of DuckDB: in the same order where the statement gives one,
@@ -29,6 +29,9 @@ from duckdb_compare import ROOT, TOLERANCE, connected
 
 # Joins of everything with everything stay below this many rows.
 MOST_ROWS = 200_000
+# Tables with more rows are left out, and these come more often than others.
+MOST_OF_TABLE = 3_000
+OFTEN = ("steps", "ranks", "findings", "temporal_breakdown", "step_summary")
 NUMBERS = {"UINTEGER": "int", "BIGINT": "int", "UBIGINT": "int", "DOUBLE": "float", "BOOLEAN": "bool", "VARCHAR": "text"}
 
 
@@ -305,7 +308,7 @@ class Writer:
         pick = self.random.choice
         kind = pick(["int", "int", "float", "text", "bool"])
         inner = self.value(sources, kind, 1)
-        choices = [(f"COUNT(*)", "int"), (f"COUNT({inner})", "int"), (f"COUNT(DISTINCT {inner})", "int"),
+        choices = [("COUNT(*)", "int"), (f"COUNT({inner})", "int"), (f"COUNT(DISTINCT {inner})", "int"),
                    (f"MIN({inner})", kind), (f"MAX({inner})", kind)]
         if kind == "int":
             choices += [(f"SUM({inner})", "int")] * 2 + [(f"AVG({inner})", "float")] * 2 + [(f"MEDIAN({inner})", "float")]
@@ -463,12 +466,62 @@ def difference(ours, theirs, is_ordered):
     return f"{wrong[0]}, DuckDB {wrong[1]}"
 
 
-def asked(hta, statement, sources):
+def asked(hta, statement, source):
     """The rows of hta, or its reason to refuse."""
-    run = subprocess.run([hta, "query", statement, *sources, "--format", "json"], capture_output=True, text=True)
+    run = subprocess.run([hta, "query", statement, source, "--format", "json"], capture_output=True, text=True)
     if run.returncode == 0:
         return [tuple(row.values()) for row in json.loads(run.stdout)], None
-    return None, f"{run.returncode}: {run.stderr.strip().splitlines()[0] if run.stderr.strip() else ''}"
+    return None, f"{run.returncode}: {(run.stderr.strip().splitlines() or [''])[0]}"
+
+
+class Server:
+    """`hta mcp` on one results folder."""
+
+    def __init__(self, hta, folder):
+        self.process = subprocess.Popen([hta, "mcp", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "random", "version": "1"}}
+        self.call("initialize", about)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def send(self, message):
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def call(self, method, params):
+        self.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        while True:
+            message = json.loads(self.process.stdout.readline())
+            if message.get("id") == 1:
+                return message["result"]
+
+    def asked(self, statement):
+        """The rows of the tool `sql`, or its reason to refuse."""
+        arguments = {"statement": statement, "limit": 1000, "max_bytes": 100_000}
+        content = self.call("tools/call", {"name": "sql", "arguments": arguments})["structuredContent"]
+        if content["status"] != "answered":
+            return None, f"2: {json.dumps(content)[:90]}"
+        return [tuple(row) for row in content["answer"]["rows"]], None
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def drawn_statements(connection, wanted, seed, counts):
+    """Statements that DuckDB answers, with whether their rows have an order, and its rows."""
+    names = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    tables = [Table(connection, name) for (name,) in sorted(names)]
+    tables = [table for table in tables if table.rows <= MOST_OF_TABLE]
+    tables += [table for table in tables if table.name in OFTEN] * 4
+    drawn = []
+    while len(drawn) < wanted:
+        seed += 1
+        statement, is_ordered = Writer(tables, seed).statement()
+        try:
+            drawn.append((statement, is_ordered, connection.execute(statement).fetchmany(MOST_ROWS)))
+        except duckdb.Error:
+            counts["not valid in DuckDB, drawn again"] += 1
+    return drawn
 
 
 def main():
@@ -477,57 +530,47 @@ def main():
     parser.add_argument("--hta", default=str(ROOT / "target/release/hta"), help="the program [target/release/hta]")
     parser.add_argument("--count", type=int, default=200, help="statements in all [200]")
     parser.add_argument("--seed", type=int, default=1, help="of the first statement [1]")
-    parser.add_argument("--most-refused", type=float, default=40.0, help="percent that may be refused [40]")
+    parser.add_argument("--most-refused", type=float, default=10.0, help="percent that may be refused [10]")
     parser.add_argument("-v", "--verbose", action="store_true", help="reasons of refused statements, with one of each")
     arguments = parser.parse_args()
     scratch = tempfile.TemporaryDirectory(prefix="hta-random-statements-")
     counts, refused, examples, failures = Counter(), Counter(), {}, []
+
+    def judged(source, drawn, answers):
+        for (statement, is_ordered, rows), (ours, reason) in zip(drawn, answers):
+            if reason:
+                counts["refused"] += 1
+                refused[reason[:90]] += 1
+                examples.setdefault(reason[:90], statement)
+                found = None if reason.startswith("2: ") else f"ended with {reason}"
+            else:
+                found = difference(ours, rows, is_ordered)
+                counts["equal" if found is None else "different"] += 1
+                counts["equal, with rows"] += bool(rows) and found is None
+            if found:
+                failures.append(f"differs: {found[:300]}\n    hta query {json.dumps(statement)} {source}")
+
     for number, given in enumerate(arguments.results):
         folder, _, traces = given.partition("=")
         made = Path(scratch.name) / str(number)
         made.mkdir()
         connection = connected(arguments.hta, Path(folder), made)
-        names = [row[0] for row in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()]
-        tables = [Table(connection, name) for name in sorted(names)]
-        tables = [t for t in tables if t.rows <= 3000]
-        tables += [t for t in tables if t.name in ("steps", "ranks", "findings", "temporal_breakdown", "step_summary")] * 4
-        wanted, drawn = arguments.count // len(arguments.results), []
-        seed = arguments.seed * 1_000_000
-        while len(drawn) < wanted:
-            seed += 1
-            statement, is_ordered = Writer(tables, seed).statement()
-            try:
-                connection.execute("SET threads = 2")
-                rows = connection.execute(statement).fetchmany(MOST_ROWS)
-            except duckdb.Error as error:
-                counts["not valid in DuckDB"] += 1
-                counts[f"  {str(error).splitlines()[0][:70]}"] += 0 if not arguments.verbose else 1
-                continue
-            drawn.append((statement, is_ordered, rows))
-        sources = [[folder]] + ([[traces]] if traces else [])
+        wanted = arguments.count // len(arguments.results)
+        drawn = drawn_statements(connection, wanted, arguments.seed * 1_000_000 + number * 100_000, counts)
         with ThreadPoolExecutor(2) as pool:
-            for source in sources:
-                answers = pool.map(lambda d: asked(arguments.hta, d[0], source), drawn)
-                for (statement, is_ordered, rows), (ours, reason) in zip(drawn, answers):
-                    if reason:
-                        counts["refused"] += 1
-                        refused[reason[:90]] += 1
-                        examples.setdefault(reason[:90], statement)
-                        if not reason.startswith("2: "):
-                            failures.append((statement, source, f"ended with {reason}"))
-                        continue
-                    found = difference(ours, rows, is_ordered)
-                    counts["equal" if found is None else "different"] += 1
-                    counts["with rows"] += bool(rows)
-                    if found:
-                        failures.append((statement, source, found))
+            for source in [folder, traces] if traces else [folder]:
+                judged(source, drawn, pool.map(lambda d: asked(arguments.hta, d[0], source), drawn))
+        short = [d for d in drawn if len(d[2]) <= 50]
+        server = Server(arguments.hta, folder)
+        judged(f"{folder} (MCP)", short, [server.asked(d[0]) for d in short])
+        server.stop()
     for what, count in counts.items():
         print(f"{count:>6}  {what}")
     if arguments.verbose:
         for reason, count in refused.most_common():
             print(f"{count:>6}  {reason}\n          {examples[reason]}")
-    for statement, source, found in failures:
-        print(f"differs: {found[:300]}\n    hta query {json.dumps(statement)} {source[0]}")
+    for failure in failures:
+        print(failure)
     part = 100 * counts["refused"] / max(1, counts["refused"] + counts["equal"] + counts["different"])
     if part > arguments.most_refused:
         print(f"too many are refused: {part:.1f} %")
