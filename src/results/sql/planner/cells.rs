@@ -22,7 +22,7 @@ pub(crate) enum RowValue<'a> {
 pub(crate) type RowFunction = for<'a> fn(&[RowValue<'a>]) -> Result<RowValue<'a>, String>;
 
 /// The values of a column.
-enum RowValues<'a> {
+enum ColumnRows<'a> {
     Null,
     Bool(&'a BooleanChunked),
     Int(&'a Int64Chunked),
@@ -77,7 +77,7 @@ fn made(
 ) -> TypedExpr {
     let run = move |columns: &mut [Column]| {
         let rows = height(columns);
-        let cells = columns.iter().map(RowValues::new).collect::<PolarsResult<Vec<_>>>()?;
+        let cells = columns.iter().map(ColumnRows::new).collect::<PolarsResult<Vec<_>>>()?;
         let lengths: Vec<usize> = columns.iter().map(Column::len).collect();
         let mut row = Vec::with_capacity(cells.len());
         let mut found = Vec::with_capacity(rows);
@@ -121,7 +121,7 @@ pub(crate) fn height(columns: &[Column]) -> usize {
     columns.iter().find(|c| !one(c)).or_else(|| columns.first()).map_or(0, Column::len)
 }
 
-impl<'a> RowValues<'a> {
+impl<'a> ColumnRows<'a> {
     fn new(column: &'a Column) -> PolarsResult<Self> {
         Ok(match ValueKind::of(column.dtype())? {
             ValueKind::Null => Self::Null,
