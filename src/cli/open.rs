@@ -58,10 +58,11 @@ pub fn run(args: &OpenArgs, stores: &Stores) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A link to a file, with what a URL cannot hold escaped.
+/// A link to a file, with what a URL cannot hold escaped. The bytes of its path are kept as they are, whether
+/// they are text or not.
 fn link(file: &Path) -> String {
     let mut out = String::from("file://");
-    for byte in file.to_string_lossy().replace('\\', "/").bytes() {
+    for byte in path_bytes(file) {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => {
                 out.push(byte as char);
@@ -72,6 +73,17 @@ fn link(file: &Path) -> String {
     out
 }
 
+#[cfg(unix)]
+fn path_bytes(file: &Path) -> Vec<u8> {
+    std::os::unix::ffi::OsStrExt::as_bytes(file.as_os_str()).to_vec()
+}
+
+/// Paths of Windows begin with a drive, and are separated by backslashes.
+#[cfg(not(unix))]
+fn path_bytes(file: &Path) -> Vec<u8> {
+    format!("/{}", file.to_string_lossy().replace('\\', "/")).into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::link;
@@ -80,5 +92,12 @@ mod tests {
     #[test]
     fn links_escape_what_a_url_cannot_hold() {
         assert_eq!(link(Path::new("/tmp/a b/100%.html")), "file:///tmp/a%20b/100%25.html");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_keep_backslashes_and_bytes_that_are_no_text() {
+        let odd = std::os::unix::ffi::OsStrExt::from_bytes(&b"/tmp/a\\b\xff.html"[..]);
+        assert_eq!(link(Path::new::<std::ffi::OsStr>(odd)), "file:///tmp/a%5Cb%FF.html");
     }
 }
