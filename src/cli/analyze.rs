@@ -19,7 +19,7 @@ use hta_results::output::folder::Folder;
 use hta_results::output::place::OutputPlace;
 use hta_results::output::tables::RowGrouping;
 use hta_results::partial;
-use hta_results::run::{Extent, Request, RunShare, map, run as run_pipeline, run_each};
+use hta_results::run::{Extent, Request, RunShare, are_apart, map, run as run_pipeline, run_each};
 use std::mem::ManuallyDrop;
 
 #[derive(Debug, Args)]
@@ -117,6 +117,13 @@ fn part(
     events: Option<bool>,
 ) -> anyhow::Result<Exit> {
     let common = &args.traces.common;
+    if let (true, Some(first)) = (are_apart(request.inputs), request.inputs.first()) {
+        anyhow::bail!(
+            "cannot write a partial of {}: it and the others are captures without a clock in common, not \
+             ranks of one job\nhint: analyze them together, without --partial",
+            first.shown
+        );
+    }
     let texts = common.texts()?;
     let skipped = match (request.load.skip_python, request.load.skip_memory) {
         (false, false) => None,

@@ -201,7 +201,7 @@ impl RankClaims {
 /// Whether the files are captures that are not known to be ranks of one job: several that another program has
 /// converted, which have no clock in common, or several Perfetto traces of torch of which a name gives no
 /// rank.
-pub(crate) fn are_apart(inputs: &[Input]) -> bool {
+pub fn are_apart(inputs: &[Input]) -> bool {
     let of_no_rank = || {
         let ranks = assign_ranks(inputs, &vec![None; inputs.len()]);
         let is_unnamed = ranks.iter().any(|(_, source)| *source == RankSource::Position);

@@ -26,7 +26,7 @@ mod withhold;
 
 pub use along::{AlongDimension, ranks_along};
 pub use captures::{CaptureError, read_captures};
-pub use claims::{RankClaims, Task, duplicate, stored_size};
+pub use claims::{RankClaims, Task, are_apart, duplicate, stored_size};
 pub use error::{Refused, RunError};
 pub use from_results::from_results;
 pub use outcome::{MappedSet, Outcome, RankResults};
@@ -36,7 +36,6 @@ pub use which_capture::{WhichCapture, by_process as captures_by_process};
 
 use crate::store::Spool;
 use attempt::{Attempt, attempt};
-use claims::are_apart;
 use hta_analysis::api::{Analysis, Options, Output};
 use hta_analysis::filters;
 use hta_analysis::job::{ProgramExtent, ToldMeshes};
