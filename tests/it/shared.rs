@@ -8,7 +8,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Once, OnceLock};
+
+/// The program, with signals that end it. A parent that ignores some (`nohup`, a job in the background of a script) hands
+/// this on, and `hta` leaves them ignored, as it should: a test that sends one starts it anew.
+pub fn interruptible() -> Command {
+    static RESETS: OnceLock<bool> = OnceLock::new();
+    let reset = "--default-signal=INT,TERM,HUP";
+    let tried = || Command::new("env").args([reset, "true"]).output().is_ok_and(|run| run.status.success());
+    if !*RESETS.get_or_init(tried) {
+        return Command::new(env!("CARGO_BIN_EXE_hta"));
+    }
+    let mut command = Command::new("env");
+    command.args([reset, env!("CARGO_BIN_EXE_hta")]);
+    command
+}
 
 /// The folder of traces of third parties.
 pub struct Shared(PathBuf);

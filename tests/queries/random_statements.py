@@ -499,7 +499,9 @@ class Server:
         arguments = {"statement": statement, "limit": 1000, "max_bytes": 100_000}
         content = self.call("tools/call", {"name": "sql", "arguments": arguments})["structuredContent"]
         if content["status"] != "answered":
-            return None, f"2: {json.dumps(content)[:90]}"
+            return None, f"2: {content.get('reason', content['status'])}"
+        if "cursor" in content:
+            return None, "2: the rows are on several pages"
         return [tuple(row) for row in content["answer"]["rows"]], None
 
     def stop(self):

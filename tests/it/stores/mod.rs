@@ -30,7 +30,7 @@ fn with_samples() -> Store {
 
 /// hta in a folder, with credentials for the store and no others.
 fn hta(store: &Store, folder: &Path) -> Command {
-    let mut hta = Command::new(env!("CARGO_BIN_EXE_hta"));
+    let mut hta = crate::shared::interruptible();
     for (name, _) in
         std::env::vars().filter(|(n, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|p| n.starts_with(p)))
     {

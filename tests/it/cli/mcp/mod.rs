@@ -54,7 +54,7 @@ impl Client {
     }
 
     fn command(arguments: &[&str], temporary: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
+        let mut command = crate::shared::interruptible();
         command.arg("mcp").args(arguments).current_dir(ROOT);
         command.env("HTA_TEST_SECRET", "correct-horse-battery").env("TMPDIR", temporary);
         command

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 const TRACE: &str = "data/samples/gpu_single/rank_0.json.gz";
 
 fn start(arguments: &[&str], temporary: &std::path::Path) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_hta"))
+    crate::shared::interruptible()
         .args(["overlay", TRACE, "--open"])
         .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

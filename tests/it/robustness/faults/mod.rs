@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 /// `hta`, with these arguments.
 fn hta(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
+    let mut command = crate::shared::interruptible();
     command.args(args);
     command
 }
