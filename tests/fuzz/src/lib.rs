@@ -5,6 +5,7 @@
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz files -- -max_len=4096 -max_total_time=600
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz partials -- -max_len=200000 -max_total_time=600
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz snapshots -- -max_len=4096 -max_total_time=600
+//!   cargo +nightly fuzz run --fuzz-dir tests/fuzz statements -- -max_len=600 -timeout=10 -max_total_time=600
 //! ```
 //!
 //! `corpus/files` and `corpus/snapshots` are read by the tests, too (`robustness::corpus`, `snapshots::shared_objects`).

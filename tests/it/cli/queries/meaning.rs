@@ -210,3 +210,16 @@ fn what_the_parser_reads_in_another_way_is_refused() {
         assert!(rows(statement).contains("put parentheses around"), "{statement}: {}", rows(statement));
     }
 }
+
+/// The inputs of the fuzz target `statements`.
+#[test]
+fn statements_of_all_kinds_have_an_answer() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus/statements");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the corpus") {
+        let text = std::fs::read_to_string(entry.expect("a file").path()).expect("a statement");
+        assert!(!rows(&text).contains("cannot run"), "{text}: {}", rows(&text));
+        count += 1;
+    }
+    assert!(count > 12, "{count}");
+}
