@@ -20,7 +20,7 @@ use hta_base::wording::counts::capital;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::device_fields::{DeviceField, DeviceFields};
-use hta_trace::events::ColumnsBuilder;
+use hta_trace::events::{ColumnsBuilder, LaneName};
 use hta_trace::meta::{Meta, Recorder};
 use hta_trace::strings::StrId;
 use serde_json::Value;
@@ -175,20 +175,26 @@ fn settle_nodes(columns: &mut ColumnsBuilder, rows: &DeviceCategories) {
 
 /// Drops `thread 7` where the same thread is also `thread 7 (python)`: Cuspy names threads a second time.
 fn settle_thread_names(columns: &mut ColumnsBuilder) {
-    let longer: HashSet<(u32, StrId, String)> = columns
-        .lane_names
-        .iter()
-        .filter_map(|name| {
-            let (shorter, _) = columns.strings.get(name.text).split_once(" (")?;
-            Some((name.lane, name.kind, shorter.to_string()))
-        })
-        .collect();
-    let mut names = std::mem::take(&mut columns.lane_names);
-    names.retain(|name| {
-        let text = columns.strings.get(name.text).trim_end().to_string();
-        !longer.contains(&(name.lane, name.kind, text))
-    });
-    columns.lane_names = names;
+    let names = &mut columns.recorded.lane_names;
+    // Many threads may have the same long name: each text is looked at once, and gets numbers.
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut number = |text| {
+        let next = numbers.len();
+        *numbers.entry(text).or_insert(next)
+    };
+    let mut known: HashMap<StrId, (usize, Option<usize>)> = HashMap::new();
+    let mut longer: HashSet<(u32, StrId, usize)> = HashSet::new();
+    for name in names.iter() {
+        let (_, shorter) = *known.entry(name.text).or_insert_with(|| {
+            let text = columns.strings.get(name.text);
+            (number(text.trim_end()), text.split_once(" (").map(|(shorter, _)| number(shorter)))
+        });
+        longer.extend(shorter.map(|shorter| (name.lane, name.kind, shorter)));
+    }
+    let is_shorter = |name: &LaneName| {
+        known.get(&name.text).is_some_and(|(text, _)| longer.contains(&(name.lane, name.kind, *text)))
+    };
+    names.retain(|name| !is_shorter(name));
 }
 
 /// Names copies and sets as Kineto does.

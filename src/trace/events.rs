@@ -181,6 +181,7 @@ pub struct ColumnsBuilder {
     pub lane: Vec<u32>,
     pub strings: Interner,
     lane_ids: HashMap<(StrId, StrId), u32>,
+    category_ids: HashMap<StrId, u16>,
     pub marks: Vec<Mark>,
     /// Arguments of device rows that become other columns when the file has been read.
     pub device_fields: DeviceFields,
@@ -259,15 +260,16 @@ impl ColumnsBuilder {
 
     /// Index of a category, which is added if it is new. The 65,535th and later ones are `Unknown`.
     pub fn category(&mut self, text: StrId) -> u16 {
-        if let Some(i) = self.categories.iter().position(|c| c.text == text) {
-            return i as u16;
+        if let Some(&i) = self.category_ids.get(&text) {
+            return i;
         }
         if self.categories.len() >= usize::from(u16::MAX) {
             return u16::MAX - 1;
         }
         let (class, legacy) = classify(self.strings.get(text));
+        let id = self.categories.len() as u16;
         self.categories.push(SpelledCategory { text, class, legacy });
-        (self.categories.len() - 1) as u16
+        *self.category_ids.entry(text).or_insert(id)
     }
 
     /// Index of a lane, which is added if it is new.

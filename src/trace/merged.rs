@@ -17,12 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Kinds of coordinates in labels of merged files.
 const COORDINATES: [&[u8]; 4] = [b"TP", b"DP", b"PP", b"EP"];
 
+/// Longest label of a merged file, bytes: many lanes may share a process id without end.
+const LONGEST_LABEL: usize = 1 << 8;
+
 /// Smallest share of the launched activities that makes a process one of a merged file, percent.
 const LEAST_PCT: u64 = 1;
 
 /// The label at the start of a process id, with the blank behind it: `[TP00-DP01] `.
 pub fn label_of(pid: &[u8]) -> Option<&[u8]> {
-    let end = pid.iter().position(|b| *b == b']')?;
+    let end = pid.iter().take(LONGEST_LABEL).position(|b| *b == b']')?;
     let (label, inside) = (pid.get(..end + 2)?, pid.get(1..end)?);
     let is_label = pid.first() == Some(&b'[')
         && label.ends_with(b" ")
