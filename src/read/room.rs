@@ -7,6 +7,7 @@
 
 use crate::input::Input;
 use crate::source::{Compression, zstd_head};
+use hashbrown::HashMap;
 pub use hta_base::units::MemoryLimit;
 use std::io::Read;
 
@@ -97,6 +98,13 @@ fn need_of_text(text: u64) -> u64 {
 
 /// Assumed compression ratio of a file that does not say how much text it contains.
 const USUAL_RATIO: u64 = 12;
+
+/// Memory of a hash map, bytes. While it grows, what it held and twice as much are there.
+pub(crate) fn of_map<K, V>(map: &HashMap<K, V>) -> u64 {
+    const WHILE_IT_GROWS: usize = 3;
+    let slots = (map.capacity() * 8 / 7).next_power_of_two();
+    (slots * (size_of::<(K, V)>() + 1) * WHILE_IT_GROWS) as u64
+}
 
 /// Estimated need of a file's rank, from its size and what its format says about the text.
 pub fn estimate(input: &Input) -> u64 {

@@ -8,39 +8,80 @@ use hta_base::units::Ns;
 use hta_trace::args::{Need, is_about_collectives};
 use hta_trace::category::{Class, is_counter_range};
 use hta_trace::flops::has_model;
+use hta_trace::strings::StrId;
+use std::cell::Cell;
+
+/// Longest text that is copied for each of its events, bytes. A longer one is interned when the first event
+/// has it, so that the work grows with the file. It is no name of an operator whose arguments are needed.
+const LONGEST_COPIED: usize = 8 << 10;
+
+/// A text of an event. `id` remembers the id of one that a file holds once for many events.
+#[derive(Clone, Copy)]
+pub(crate) struct EventText<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) id: Option<&'a Cell<Option<StrId>>>,
+}
+
+impl<'a> From<&'a [u8]> for EventText<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, id: None }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for EventText<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        bytes.as_slice().into()
+    }
+}
 
 /// An event that is being composed. Its name and its category come before its arguments.
 pub(crate) struct ComposedEvent<'a> {
     reader: &'a mut EventReader,
     buf: &'a mut Vec<u8>,
+    /// Its offset in the unpacked file.
+    at: u64,
     /// Whether arguments without a column are kept.
     keeps_rest: bool,
     needs_inputs: Option<bool>,
 }
 
 impl<'a> ComposedEvent<'a> {
-    /// Begins an event of a phase: `X`, `C`, `M`, `i`.
-    pub(crate) fn new(reader: &'a mut EventReader, buf: &'a mut Vec<u8>, phase: u8) -> Self {
+    /// Begins an event of a phase: `X`, `C`, `M`, `i`. `at` is its offset in the unpacked file.
+    pub(crate) fn new(reader: &'a mut EventReader, buf: &'a mut Vec<u8>, phase: u8, at: u64) -> Self {
         buf.clear();
         reader.scratch.clear();
         reader.scratch.ph = raw(buf, &[phase]);
         let keeps_rest = reader.options.rest_args;
-        Self { reader, buf, keeps_rest, needs_inputs: None }
+        Self { reader, buf, at, keeps_rest, needs_inputs: None }
     }
 
-    pub(crate) fn name(&mut self, name: &[u8]) {
-        self.reader.scratch.name = raw(self.buf, name);
+    pub(crate) fn name<'t>(&mut self, name: impl Into<EventText<'t>>) {
+        self.reader.scratch.name = self.text(name.into());
     }
 
-    pub(crate) fn category(&mut self, category: &[u8]) {
-        self.reader.scratch.cat = raw(self.buf, category);
-        self.keeps_rest |= is_counter_range(category);
+    pub(crate) fn category<'t>(&mut self, category: impl Into<EventText<'t>>) {
+        let category = category.into();
+        self.reader.scratch.cat = self.text(category);
+        self.keeps_rest |= is_counter_range(category.bytes);
     }
 
     /// The process and the thread, or the device and the stream.
-    pub(crate) fn place(&mut self, pid: &[u8], tid: &[u8]) {
-        self.reader.scratch.pid = raw(self.buf, pid);
-        self.reader.scratch.tid = raw(self.buf, tid);
+    pub(crate) fn place<'t>(&mut self, pid: impl Into<EventText<'t>>, tid: impl Into<EventText<'t>>) {
+        self.reader.scratch.pid = self.text(pid.into());
+        self.reader.scratch.tid = self.text(tid.into());
+    }
+
+    /// Writes a text, or its id if it is long and many events have it.
+    fn text(&mut self, text: EventText) -> Token {
+        let Some(known) = text.id.filter(|_| text.bytes.len() > LONGEST_COPIED) else {
+            return raw(self.buf, text.bytes);
+        };
+        let id = known.get().unwrap_or_else(|| {
+            let token = Token { start: 0, end: text.bytes.len(), kind: TokenKind::Text };
+            self.reader.texts.intern(token, text.bytes, &mut self.reader.columns, self.at)
+        });
+        known.set(Some(id));
+        Token { start: 0, end: 0, kind: TokenKind::Interned(id) }
     }
 
     pub(crate) fn start(&mut self, ts: Ns) {
@@ -52,16 +93,16 @@ impl<'a> ComposedEvent<'a> {
     }
 
     /// The name of a process or thread, of an event of phase `M`.
-    pub(crate) fn label(&mut self, label: &[u8]) {
-        self.reader.scratch.label = raw(self.buf, label);
+    pub(crate) fn label<'t>(&mut self, label: impl Into<EventText<'t>>) {
+        self.reader.scratch.label = self.text(label.into());
     }
 
     /// Whether the arguments of the event are needed: of some events only the extent is kept.
-    pub(crate) fn needs_arguments(&mut self, at: u64) -> bool {
+    pub(crate) fn needs_arguments(&mut self) -> bool {
         if !self.reader.options.device_only {
             return true;
         }
-        let category = usize::from(self.reader.category(self.buf, at));
+        let category = usize::from(self.reader.category(self.buf, self.at));
         let class = self.reader.columns.categories.get(category).map_or(Class::Unknown, |c| c.class);
         !self.reader.is_unneeded(class)
     }
@@ -131,10 +172,10 @@ impl<'a> ComposedEvent<'a> {
         })
     }
 
-    /// Makes the event a row, if it is one. `at` is its offset in the unpacked file.
-    pub(crate) fn commit(self, at: u64) -> Option<u32> {
+    /// Makes the event a row, if it is one.
+    pub(crate) fn commit(self) -> Option<u32> {
         let rows = self.reader.columns.len();
-        self.reader.commit(self.buf, at);
+        self.reader.commit(self.buf, self.at);
         (self.reader.columns.len() > rows).then_some(rows as u32)
     }
 }
@@ -222,7 +263,7 @@ mod tests {
     fn a_composed_event_becomes_the_row_of_its_json() {
         let options = LoadOptions { rest_args: true, ..LoadOptions::default() };
         let (mut reader, mut buf) = (EventReader::new(options), Vec::new());
-        let mut e = ComposedEvent::new(&mut reader, &mut buf, b'X');
+        let mut e = ComposedEvent::new(&mut reader, &mut buf, b'X', 0);
         e.name(b"a \"b\" \\");
         e.category(b"kernel");
         e.place(b"0", b"7");
@@ -230,7 +271,7 @@ mod tests {
         e.duration(1_002);
         e.argument(b"stream", |b| integer(b, 7));
         e.argument(b"odd \"key\"", |b| text(b, b"x\\y"));
-        assert_eq!(e.commit(0), Some(0));
+        assert_eq!(e.commit(), Some(0));
         let c = &reader.columns;
         assert_eq!((c.ts[0], c.dur[0]), (1_795_598_002_674_831_628, 1_002));
         assert_eq!(c.strings.get(c.name[0]), "a \"b\" \\");
@@ -238,5 +279,39 @@ mod tests {
         let rest = c.strings.get(StrId(c.args.rest.get(0).unwrap() as u32));
         assert_eq!(rest, r#"{"odd \"key\"":"x\\y"}"#);
         assert_eq!(reader.shapes.short, 0);
+    }
+
+    #[test]
+    fn a_long_text_of_many_events_is_looked_at_once() {
+        let (mut reader, mut buf) = (EventReader::new(LoadOptions::default()), Vec::new());
+        let long = ["a", "b", "c"].map(|text| text.repeat(LONGEST_COPIED + 1));
+        let ids = [const { Cell::new(None) }; 3];
+        let shared = |at: usize| EventText { bytes: long[at].as_bytes(), id: Some(&ids[at]) };
+        for (pid, tid) in [(0, 1), (1, 0), (0, 1), (1, 1)] {
+            let mut e = ComposedEvent::new(&mut reader, &mut buf, b'X', 0);
+            e.name(shared(2));
+            e.category(shared(pid));
+            e.place(shared(pid), shared(tid));
+            e.start(1);
+            e.duration(1);
+            e.commit();
+            assert!(buf.len() < 100, "{}", buf.len());
+        }
+        let c = &reader.columns;
+        assert_eq!(c.name, [StrId(1); 4]);
+        assert!((0..3).all(|at| c.strings.get(ids[at].get().unwrap()) == long[at]));
+        assert_eq!((c.lane.as_slice(), c.cat.as_slice()), (&[0, 1, 0, 2][..], &[0, 1, 0, 1][..]));
+        // Texts of one event each, and short ones, are as before.
+        let mut e = ComposedEvent::new(&mut reader, &mut buf, b'X', 0);
+        e.name(long[0].as_bytes());
+        e.category(EventText { bytes: b"kernel", id: Some(&ids[0]) });
+        e.start(1);
+        e.duration(1);
+        e.commit();
+        let c = &reader.columns;
+        assert_eq!(
+            (c.name[4], c.categories[2].text),
+            (ids[0].get().unwrap(), c.strings.lookup(b"kernel").unwrap())
+        );
     }
 }

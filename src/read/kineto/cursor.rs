@@ -4,6 +4,8 @@
 //! whether a token is complete in the buffer: [`TokenError::Incomplete`] means "try again with more bytes",
 //! [`TokenError::Syntax`] means that more bytes will not help.
 
+use hta_trace::strings::StrId;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
     Incomplete,
@@ -25,6 +27,8 @@ pub enum TokenKind {
     Bare,
     /// A list or an object.
     Nested,
+    /// A long text of many events, which is among the texts of the trace already. The range is empty.
+    Interned(StrId),
 }
 
 /// A token, as a range of the buffer.
@@ -42,6 +46,10 @@ impl Token {
 
     pub fn is_text(&self) -> bool {
         matches!(self.kind, TokenKind::Text | TokenKind::Escaped)
+    }
+
+    pub(super) fn is_interned(&self) -> bool {
+        matches!(self.kind, TokenKind::Interned(_))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::kineto::part::takes;
 use crate::kineto::recent::LookupCache;
 use crate::kineto::scratch::Scratch;
 use crate::kineto::sink::{Accepted, EventSink};
-use crate::kineto::text::{PieceTexts, decode};
+use crate::kineto::text::{PieceTexts, decode, is_plain};
 use crate::options::LoadOptions;
 use hashbrown::HashSet;
 use hta_base::health::{Counter, Health};
@@ -349,6 +349,9 @@ impl EventReader {
     }
 
     pub(super) fn category(&mut self, buf: &[u8], at: u64) -> u16 {
+        if let TokenKind::Interned(id) = self.scratch.cat.kind {
+            return self.columns.category(id);
+        }
         let raw = self.scratch.cat.bytes(buf);
         if let Some(cat) = self.recent_cats.find([raw]) {
             return cat as u16;
@@ -363,13 +366,14 @@ impl EventReader {
 
     pub(super) fn lane(&mut self, buf: &[u8], at: u64) -> u32 {
         let (pid, tid) = (self.scratch.pid.bytes(buf), self.scratch.tid.bytes(buf));
-        if let Some(lane) = self.recent_lanes.find([pid, tid]) {
+        let has_texts = ![self.scratch.pid, self.scratch.tid].iter().any(Token::is_interned);
+        if has_texts && let Some(lane) = self.recent_lanes.find([pid, tid]) {
             return lane;
         }
         let pid_id = self.texts.intern(self.scratch.pid, buf, &mut self.columns, at);
         let tid_id = self.texts.intern(self.scratch.tid, buf, &mut self.columns, at);
         let lane = self.columns.lane(pid_id, tid_id);
-        if is_plain(pid) && is_plain(tid) {
+        if has_texts && is_plain(pid) && is_plain(tid) {
             self.recent_lanes.remember([pid, tid], lane);
         }
         lane
@@ -378,12 +382,6 @@ impl EventReader {
 
 /// Prefix of the categories of events that `hta overlay` adds; such events are not part of the trace.
 pub(crate) const OVERLAY: &[u8] = b"hta_";
-
-/// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is
-/// counted.
-pub(super) fn is_plain(raw: &[u8]) -> bool {
-    raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
-}
 
 /// A key with its escapes resolved.
 #[cold]

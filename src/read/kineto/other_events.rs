@@ -140,14 +140,14 @@ mod tests {
     fn read(samples: &[(&str, Option<f64>)]) -> (bool, EventReader) {
         let (mut reader, mut buf) = (EventReader::new(LoadOptions::default()), Vec::new());
         for (at, (name, value)) in samples.iter().enumerate() {
-            let mut event = ComposedEvent::new(&mut reader, &mut buf, b'C');
+            let mut event = ComposedEvent::new(&mut reader, &mut buf, b'C', at as u64);
             event.name(name.as_bytes());
             event.place(b"GPU 3 Counters", b"");
             event.start(at as i64);
             if let Some(value) = value {
                 event.argument(b"", |buf| float(buf, *value));
             }
-            event.commit(at as u64);
+            event.commit();
         }
         (reader.columns.sampled_metrics, reader)
     }

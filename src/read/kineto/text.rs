@@ -24,6 +24,9 @@ impl PieceTexts {
         columns: &mut ColumnsBuilder,
         at: u64,
     ) -> StrId {
+        if let TokenKind::Interned(id) = token.kind {
+            return id;
+        }
         let raw = token.bytes(buf);
         if token.kind != TokenKind::Escaped
             && let Some(id) = columns.strings.lookup(raw)
@@ -59,6 +62,12 @@ impl PieceTexts {
         }
         id
     }
+}
+
+/// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is
+/// counted.
+pub(super) fn is_plain(raw: &[u8]) -> bool {
+    raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
 }
 
 fn is_control(b: u8) -> bool {

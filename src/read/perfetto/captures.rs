@@ -16,8 +16,14 @@ use std::collections::BTreeSet;
 /// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;
 
-/// Most runs that are told apart.
+/// Most runs that are told apart, and bytes of a packet that are looked at.
 const MOST: usize = 1 << 12;
+const OF_A_PACKET: usize = 2 << 20;
+
+/// Most memory of the tracks of a file whose runs are told apart, and most bytes of it before the first
+/// event: a file with more is read as one run, within the memory limit.
+const MOST_OF_TRACKS: u64 = 32 << 20;
+const MOST_BEFORE_EVENTS: u64 = 64 << 20;
 
 /// The inputs that a file stands for: one per run, if there are several with device rows.
 pub(super) fn parts(input: Input) -> Vec<Input> {
@@ -38,13 +44,21 @@ pub(super) fn parts(input: Input) -> Vec<Input> {
 fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
     let mut source = open(&input.path, input.packing().ok()?, &ByteCount::default(), false).ok()?;
     let (mut tracks, mut with_work) = (Tracks::default(), BTreeSet::new());
-    let mut walk = PacketWalk::new(source.as_mut(), BLOCK);
+    let mut walk = PacketWalk::over_beginnings(source.as_mut(), BLOCK, OF_A_PACKET);
+    let mut has_events = false;
     // What cannot be read is told when the file is read.
     while let Ok(Some(next)) = walk.next() {
-        let Walked::Packet(bytes, _) = next else { continue };
-        let packet = TracePacket::read(bytes);
+        let packet = match next {
+            Walked::Packet(bytes, _) => TracePacket::read(WireMessage::new(bytes)),
+            Walked::Beginning(bytes, _) => TracePacket::read(WireMessage::beginning(bytes)),
+            Walked::Block(progress) if !has_events && progress.offset > MOST_BEFORE_EVENTS => return None,
+            _ => continue,
+        };
         if let Some(track) = packet.track {
             tracks.describe(&TrackDescriptor::read(track).0);
+            if tracks.held() > MOST_OF_TRACKS {
+                return None;
+            }
         }
         // Device rows of torch: it puts one run into a file.
         if packet.stage.is_some() {
@@ -52,7 +66,10 @@ fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
         }
         if let Some(bytes) = packet.event {
             // Tracks are described before the events, so most files are told by their beginning.
-            (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1)?;
+            if !has_events {
+                (0..tracks.all.len()).filter(|at| tracks.is_run(*at)).nth(1)?;
+                has_events = true;
+            }
             note(bytes, &mut tracks, &mut with_work);
         }
         let swallowed = packet.swallowed;
@@ -60,7 +77,7 @@ fn runs(input: &Input) -> Option<Vec<(u64, String)>> {
     }
     let named = |at: &usize| {
         let track = tracks.all.get(*at)?;
-        Some((track.uuid, String::from_utf8_lossy(&track.name).into_owned()))
+        Some((track.uuid, String::from_utf8_lossy(track.name.bytes()).into_owned()))
     };
     Some(with_work.iter().filter_map(named).collect())
 }

@@ -5,18 +5,17 @@ use super::wire::WireMessage;
 use crate::kineto::composed::{ComposedEvent, float, integer};
 use hta_base::health::Counter;
 
+/// Fields of a packet of samples.
+const SAMPLE: u32 = 2;
+const DESCRIPTOR: u32 = 4;
+
 impl PerfettoRows {
     /// Keeps the samples of a packet.
     pub(super) fn counter(&mut self, bytes: &[u8], timestamp: u64, at: u64) {
         let Some(time) = self.time(timestamp, at) else { return };
-        let mut message = WireMessage::new(bytes);
-        let (mut descriptor, mut samples) = (0, Vec::new());
-        while let Some((number, value)) = message.field() {
-            match number {
-                4 => descriptor = value.number().unwrap_or(0),
-                2 => samples.extend(value.bytes()),
-                _ => {}
-            }
+        let (mut message, mut descriptor) = (WireMessage::new(bytes), 0);
+        for (_, value) in message.by_ref().filter(|(number, _)| *number == DESCRIPTOR) {
+            descriptor = value.number().unwrap_or(0);
         }
         self.check(!message.is_broken(), at);
         let Some(counters) = self.interned.counters.get(&descriptor) else {
@@ -24,9 +23,10 @@ impl PerfettoRows {
         };
         let pid = format!("GPU {} Counters", counters.device);
         let mut missing = None;
-        for sample in samples {
+        let samples = WireMessage::new(bytes).filter(|(number, _)| *number == SAMPLE);
+        for sample in samples.filter_map(|(_, value)| value.bytes()) {
             let mut id = 0;
-            let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'C');
+            let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'C', at);
             event.place(pid.as_bytes(), b"");
             event.start(time);
             for (number, value) in WireMessage::new(sample) {
@@ -37,15 +37,15 @@ impl PerfettoRows {
                     _ => {}
                 }
             }
-            let name = counters.names.get(id);
+            let name = counters.names.event_text(id);
             if name.is_none() {
-                missing = Some(format!("the counter {id}"));
+                missing = Some(id);
             }
-            event.name(name.unwrap_or(UNKNOWN));
-            event.commit(at);
+            event.name(name.unwrap_or(UNKNOWN.into()));
+            event.commit();
         }
-        if let Some(missing) = missing {
-            self.count(Counter::NameNotInterned, at, &missing);
+        if let Some(id) = missing {
+            self.count(Counter::NameNotInterned, at, &format!("the counter {id}"));
         }
     }
 }

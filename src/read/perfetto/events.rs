@@ -6,7 +6,7 @@ use super::rows::{PerfettoRows, UNKNOWN};
 use super::slices::OpenSlice;
 use super::tracks::{Track, TrackKind};
 use super::wire::{WireMessage, integers};
-use crate::kineto::composed::{ComposedEvent, float, integer};
+use crate::kineto::composed::{ComposedEvent, EventText, float, integer};
 use hta_base::health::Counter;
 use hta_base::units::Ns;
 use hta_trace::meta::Recorder;
@@ -128,25 +128,27 @@ impl PerfettoRows {
         let mut missing = None;
         let name = match event.name_id {
             Some(id) if event.name.is_none() => {
-                Some(self.interned.names.get(id).unwrap_or_else(|| lost(&mut missing, "name", id)))
+                let known = self.interned.names.event_text(id);
+                Some(known.unwrap_or_else(|| lost(&mut missing, "name", id)))
             }
-            _ => event.name,
+            _ => event.name.map(EventText::from),
         };
         let category = match event.category_id {
             Some(id) if event.category.is_none() => {
-                let known = self.interned.categories.get(id);
+                let known = self.interned.categories.event_text(id);
                 Some(known.unwrap_or_else(|| lost(&mut missing, "category", id)))
             }
-            _ => event.category.or_else(|| default_category(event, track)),
+            _ => event.category.or_else(|| default_category(event, track)).map(EventText::from),
         };
-        let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, phase);
+        let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, phase, at);
         if let Some(name) = name {
             row.name(name);
         }
         if let Some(category) = category {
             row.category(category);
         }
-        let (pid, tid) = track.map_or((UNKNOWN, UNKNOWN), |t| (t.pid.as_slice(), t.tid.as_slice()));
+        let (pid, tid): (EventText, EventText) =
+            track.map_or((UNKNOWN.into(), UNKNOWN.into()), |t| (t.pid.as_ref().into(), (&t.tid).into()));
         match device {
             Some(device) => row.place(device.to_string().as_bytes(), tid),
             None => row.place(pid, tid),
@@ -155,7 +157,7 @@ impl PerfettoRows {
         row.duration(0);
         let is_converted = self.writer == Recorder::Converted;
         let mut broken = 0;
-        let annotations = if row.needs_arguments(at) { bytes } else { &[] };
+        let annotations = if row.needs_arguments() { bytes } else { &[] };
         for (number, value) in WireMessage::new(annotations) {
             if number != at::ANNOTATION {
                 continue;
@@ -166,7 +168,7 @@ impl PerfettoRows {
                 row.argument(annotation.name, |buf| annotation.write(buf));
             }
         }
-        let made = row.commit(at);
+        let made = row.commit();
         self.reader.columns.health.add(Counter::PacketDamaged, broken, Some(at), "");
         if let Some(missing) = missing {
             self.count(Counter::NameNotInterned, at, &missing);
@@ -188,23 +190,23 @@ impl PerfettoRows {
     /// Keeps a sample of a counter.
     fn sample(&mut self, event: &TrackEvent, track: Option<usize>, (time, at): (Ns, u64)) {
         let Some(track) = track.and_then(|track| self.tracks.all.get(track)) else { return };
-        let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, b'C');
+        let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, b'C', at);
         row.name(&track.name);
-        row.place(&track.pid, b"");
+        row.place(track.pid.as_ref(), b"");
         row.start(time);
         match (event.value, event.whole) {
             (Some(value), _) => row.argument(b"", |buf| float(buf, value)),
             (None, Some(value)) => row.argument(b"", |buf| integer(buf, value)),
             (None, None) => return,
         }
-        row.commit(at);
+        row.commit();
     }
 }
 
 /// What stands for a text that the file does not hold.
-fn lost(missing: &mut Option<String>, what: &str, id: u64) -> &'static [u8] {
+fn lost(missing: &mut Option<String>, what: &str, id: u64) -> EventText<'static> {
     *missing = Some(format!("the {what} {id}"));
-    UNKNOWN
+    UNKNOWN.into()
 }
 
 /// The category of rows that torch writes without one.
@@ -212,7 +214,7 @@ fn default_category(event: &TrackEvent, track: Option<&Track>) -> Option<&'stati
     if event.is_sync {
         return Some(b"cuda_sync");
     }
-    track.filter(|track| track.pid == b"-1").map(|_| &b"overhead"[..])
+    track.filter(|track| track.pid.bytes() == b"-1").map(|_| &b"overhead"[..])
 }
 
 /// Whether a converter added an argument.

@@ -1,20 +1,37 @@
 //! Texts that packets name by number: the recorder writes each once, before the events.
 
 use super::fields::interned as at;
-use super::wire::WireMessage;
+use super::wire::{WireMessage, WireValue};
+use crate::kineto::composed::EventText;
+use crate::room::of_map;
 use hashbrown::HashMap;
+use hta_trace::strings::StrId;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Texts by their numbers.
 #[derive(Default)]
 pub(super) struct TextsById {
-    places: HashMap<u64, Range<usize>>,
+    places: HashMap<u64, TextPlace>,
     texts: Vec<u8>,
+}
+
+/// Where a text is, and its id among those of the trace, if it was looked for.
+struct TextPlace {
+    range: Range<usize>,
+    id: Cell<Option<StrId>>,
 }
 
 impl TextsById {
     pub(super) fn get(&self, id: u64) -> Option<&[u8]> {
-        self.texts.get(self.places.get(&id)?.clone())
+        Some(self.event_text(id)?.bytes)
+    }
+
+    /// The same for events, of which many may have it.
+    pub(super) fn event_text(&self, id: u64) -> Option<EventText<'_>> {
+        let place = self.places.get(&id)?;
+        let bytes = self.texts.get(place.range.clone())?;
+        Some(EventText { bytes, id: Some(&place.id) })
     }
 
     /// Adds a message of a number and a text, which has this field.
@@ -30,18 +47,18 @@ impl TextsById {
         if let Some(found) = found {
             let start = self.texts.len();
             self.texts.extend_from_slice(found);
-            self.places.insert(id, start..self.texts.len());
+            let place = TextPlace { range: start..self.texts.len(), id: Cell::new(None) };
+            self.places.insert(id, place);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.values().filter_map(|place| self.texts.get(place.clone()))
+        self.places.values().filter_map(|place| self.texts.get(place.range.clone()))
     }
 
     /// Memory of the texts, bytes.
     fn held(&self) -> u64 {
-        const ENTRY: u64 = 32;
-        self.texts.len() as u64 + self.places.len() as u64 * ENTRY
+        self.texts.len() as u64 + of_map(&self.places)
     }
 }
 
@@ -64,6 +81,8 @@ pub(super) struct InternedData {
     /// Names of the arguments of launches.
     pub(super) launch_arguments: TextsById,
     pub(super) counters: HashMap<u64, DeviceCounters>,
+    /// Memory of the names of the counters, bytes.
+    held_by_counters: u64,
 }
 
 impl InternedData {
@@ -100,14 +119,63 @@ impl InternedData {
                 _ => {}
             }
         }
-        self.counters.insert(id, counters);
+        self.held_by_counters += counters.names.held();
+        if let Some(before) = self.counters.insert(id, counters) {
+            self.held_by_counters -= before.names.held();
+        }
+    }
+
+    fn texts(&self) -> [&TextsById; 5] {
+        [&self.categories, &self.names, &self.specifications, &self.kernels, &self.launch_arguments]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.counters.is_empty() && self.texts().iter().all(|texts| texts.places.is_empty())
     }
 
     /// Memory of the texts, bytes.
     pub(super) fn held(&self) -> u64 {
-        let all =
-            [&self.categories, &self.names, &self.specifications, &self.kernels, &self.launch_arguments];
-        let of_counters = self.counters.values().map(|counters| counters.names.held());
-        all.into_iter().map(TextsById::held).chain(of_counters).sum()
+        let of_texts: u64 = self.texts().into_iter().map(TextsById::held).sum();
+        of_texts + of_map(&self.counters) + self.held_by_counters
+    }
+
+    /// Most memory that a message takes when it is read, bytes.
+    pub(super) fn growth(bytes: &[u8]) -> u64 {
+        const TEXT: u64 = 4 * size_of::<(u64, TextPlace)>() as u64;
+        const COUNTERS: u64 = 8 * size_of::<(u64, DeviceCounters)>() as u64;
+        fn within(message: &[u8]) -> impl Iterator<Item = &[u8]> {
+            WireMessage::new(message).filter_map(|(_, value)| value.bytes())
+        }
+        let of = |(number, value): (u32, WireValue)| match value.bytes() {
+            Some(entry) if number == at::COUNTERS => {
+                COUNTERS + within(entry).map(|specs| within(specs).count() as u64 * TEXT).sum::<u64>()
+            }
+            Some(_) => TEXT,
+            None => 0,
+        };
+        2 * bytes.len() as u64 + WireMessage::new(bytes).map(of).sum::<u64>()
+    }
+}
+
+/// The names of categories and of kinds of device rows of a writer.
+#[derive(Default)]
+pub(super) struct KindNames {
+    pub(super) categories: TextsById,
+    pub(super) specifications: TextsById,
+}
+
+impl KindNames {
+    /// Takes over what a packet names, up to `most` texts of each.
+    pub(super) fn read(&mut self, bytes: &[u8], most: usize) {
+        for (number, value) in WireMessage::new(bytes) {
+            let texts = match number {
+                at::CATEGORY => &mut self.categories,
+                at::SPECIFICATION => &mut self.specifications,
+                _ => continue,
+            };
+            if texts.places.len() < most {
+                texts.add(value.bytes().unwrap_or_default(), 2);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Reads one file: makes the rows of its packets as it is unpacked.
 
+use super::interned::InternedData;
 use super::packet::TracePacket;
 use super::packets::LONGEST;
 use super::recognize::writer;
@@ -57,12 +58,20 @@ fn read(
     how: &Reading,
 ) -> Result<u64, ReadError> {
     let mut walk = PacketWalk::new(source, how.chunks.block);
+    let mut last = WalkProgress { held: 0, offset: 0, is_last: false };
+    let hold = |held| how.room.hold(held).map_err(|refused| out_of_memory(input, refused));
     while let Some(next) = walk.next().map_err(|error| ReadError::io(&input.shown, error))? {
         match next {
             Walked::Packet(bytes, at) => {
+                if bytes.len() > how.chunks.block {
+                    let held = rows.memory(&last);
+                    hold(MemoryUse { buffers: held.buffers + growth(bytes), is_whole: false, ..held })?;
+                }
                 let swallowed = rows.packet(bytes, at);
                 walk.go_back(swallowed);
             }
+            // The walk is one over whole packets.
+            Walked::Beginning(..) => {}
             Walked::Skipped(at) => rows.count(Counter::PacketDamaged, at, ""),
             Walked::Cut(at, reason) => rows.count(Counter::Truncated, at, &reason),
             Walked::TooLong(length, at) => {
@@ -72,17 +81,28 @@ fn read(
                 return Err(ReadError::Damaged { file: input.shown.clone(), reason });
             }
             Walked::Block(progress) => {
-                how.room.hold(rows.memory(&progress)).map_err(|refused| out_of_memory(input, refused))?;
+                hold(rows.memory(&progress))?;
+                last = progress;
             }
         }
     }
     Ok(walk.offset())
 }
 
+/// Most memory that a packet takes when it is read, bytes.
+fn growth(bytes: &[u8]) -> u64 {
+    // A control character takes six bytes as JSON, of which there are up to three copies.
+    const TIMES_ROW: u64 = 18;
+    let packet = TracePacket::read(WireMessage::new(bytes));
+    let rows = [packet.event, packet.stage, packet.counter, packet.track].into_iter().flatten();
+    let of_rows: u64 = rows.map(|row| row.len() as u64 * TIMES_ROW).sum();
+    of_rows + packet.interned.map_or(0, InternedData::growth)
+}
+
 impl PerfettoRows {
     /// Reads a packet. Returns the number of bytes at its end that are packets of their own.
     fn packet(&mut self, bytes: &[u8], at: u64) -> usize {
-        let packet = TracePacket::read(bytes);
+        let packet = TracePacket::read(WireMessage::new(bytes));
         self.check(!packet.is_broken && packet.swallowed == 0, at);
         if packet.drops {
             self.count(Counter::PacketsDropped, at, "");

@@ -27,9 +27,8 @@ pub(super) struct TracePacket<'a> {
 const CLEARED: u64 = 1;
 
 impl<'a> TracePacket<'a> {
-    pub(super) fn read(bytes: &'a [u8]) -> Self {
+    pub(super) fn read(mut message: WireMessage<'a>) -> Self {
         let mut found = Self::default();
-        let mut message = WireMessage::new(bytes);
         loop {
             let left = message.left();
             let Some((number, value)) = message.field() else { break };

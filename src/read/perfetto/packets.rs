@@ -33,6 +33,8 @@ const PACKET: u8 = 0x0a;
 pub(super) enum PacketStep {
     /// A packet: where it is in the buffer, and the offset of its content in the file.
     Packet(Range<usize>, u64),
+    /// The same of the beginning of a packet that is not read as a whole.
+    Beginning(Range<usize>, u64),
     /// Bytes that are no packet, and where they begin in the file.
     Skipped(u64),
     NeedMore,
@@ -57,6 +59,10 @@ pub(super) struct PacketBuffer {
     damage: Option<u64>,
     /// Number of fields that were tried behind damage, in the whole file.
     tried: u64,
+    /// Of a longer packet only so many bytes are looked at.
+    most: Option<usize>,
+    /// Number of bytes of a packet that are passed over unread.
+    passed_over: u64,
 }
 
 /// The head of a packet.
@@ -79,19 +85,47 @@ fn head(bytes: &[u8]) -> PacketHead {
     }
 }
 
+/// Number of bytes of the empty packets at the beginning. They hold nothing, and a file may have many.
+fn empty_packets(bytes: &[u8]) -> usize {
+    const EMPTY: [u8; 2] = [PACKET, 0];
+    const MANY: usize = 32;
+    let (many, _) = bytes.as_chunks::<{ 2 * MANY }>();
+    let many = many.iter().take_while(|chunk| chunk.as_chunks().0 == [EMPTY; MANY]).count() * 2 * MANY;
+    let (few, _) = bytes.get(many..).unwrap_or_default().as_chunks();
+    many + 2 * few.iter().take_while(|packet| **packet == EMPTY).count()
+}
+
 impl PacketBuffer {
-    /// Free memory for at least `block` further bytes.
+    /// A buffer that gives only the beginning of a packet of more than `most` bytes.
+    pub(super) fn of_beginnings(most: usize) -> Self {
+        Self { most: Some(most), ..Self::default() }
+    }
+
+    /// Free memory for `block` further bytes.
     pub(super) fn room(&mut self, block: usize) -> &mut [u8] {
+        let size = self.size_for(block);
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        if self.bytes.len() < self.end + block {
-            let doubled = self.bytes.len().saturating_mul(2);
-            self.bytes.resize(doubled.max(self.end + block), 0);
+        self.bytes.resize(size, 0);
+        self.bytes.get_mut(self.end..self.end + block).unwrap_or_default()
+    }
+
+    /// Size of the buffer with room for a block behind the bytes that are not read yet. A packet that needs
+    /// more than there is doubles it, up to its length.
+    fn size_for(&self, block: usize) -> usize {
+        let needed = self.unread().len() + block;
+        if needed <= self.bytes.len() {
+            return self.bytes.len();
         }
-        self.bytes.get_mut(self.end..).unwrap_or_default()
+        let doubled = self.bytes.len().saturating_mul(2);
+        let most = match head(self.unread()) {
+            PacketHead::Whole(n, length) if length <= LONGEST as u64 => n + length as usize + block,
+            _ => doubled,
+        };
+        doubled.min(most).max(needed)
     }
 
     /// Takes over bytes that were written to the free memory. None: the file is over.
@@ -100,9 +134,9 @@ impl PacketBuffer {
         self.is_over |= bytes == 0;
     }
 
-    /// Memory of the buffer, bytes.
-    pub(super) fn held(&self) -> u64 {
-        self.bytes.len() as u64
+    /// Memory of the buffer once there is room for a block more, bytes.
+    pub(super) fn held(&self, block: usize) -> u64 {
+        self.size_for(block) as u64
     }
 
     /// Offset in the file of the first unread byte.
@@ -117,6 +151,9 @@ impl PacketBuffer {
     /// Goes back by a number of bytes of the packet that was taken last.
     pub(super) fn go_back(&mut self, bytes: usize) {
         let bytes = bytes.min(self.start);
+        if bytes > 0 {
+            self.passed_over = 0;
+        }
         self.start -= bytes;
         self.offset -= bytes as u64;
     }
@@ -135,6 +172,10 @@ impl PacketBuffer {
         if self.damage.is_some() {
             return self.find();
         }
+        let passed_over = self.passed_over.min(self.unread().len() as u64);
+        self.passed_over -= passed_over;
+        self.skip(passed_over as usize);
+        self.skip(empty_packets(self.unread()));
         let rest = self.unread();
         if rest.is_empty() {
             return if self.is_over { PacketStep::End } else { PacketStep::NeedMore };
@@ -149,6 +190,14 @@ impl PacketBuffer {
                 let at = self.offset;
                 self.skip(range.len());
                 PacketStep::Packet(range, at)
+            }
+            PacketHead::Whole(n, length) if self.most.is_some_and(|most| n + most <= rest.len()) => {
+                self.skip(n);
+                let range = self.start..self.start + self.most.unwrap_or(0);
+                let at = self.offset;
+                self.skip(range.len());
+                self.passed_over = length - range.len() as u64;
+                PacketStep::Beginning(range, at)
             }
             PacketHead::Whole(n, _) if self.is_over => self.cut(n),
             PacketHead::Cut if self.is_over => self.cut(rest.len()),
@@ -271,7 +320,9 @@ mod tests {
         let (mut times, mut damaged) = (Vec::new(), Vec::new());
         loop {
             match buffer.step() {
-                PacketStep::Packet(range, _) => times.extend(buffer.get(range).last()),
+                PacketStep::Packet(range, _) | PacketStep::Beginning(range, _) => {
+                    times.extend(buffer.get(range).last());
+                }
                 PacketStep::Skipped(at) | PacketStep::Cut(at) | PacketStep::TooLong(_, at) => {
                     damaged.push(at);
                     if damaged.len() > bytes.len() {
@@ -306,6 +357,66 @@ mod tests {
         assert_eq!(read(&bytes, 4).1, [7]);
         let bytes: Vec<u8> = [packet(1), vec![7, 7, 0x0a, 7], packet(2), packet(3)].concat();
         assert_eq!(read(&bytes, 3), (vec![1, 2, 3], vec![4]));
+    }
+
+    #[test]
+    fn of_a_long_packet_only_the_beginning_is_kept() {
+        let long = [vec![0x0a, 0xe8, 7], vec![9; 1000]].concat();
+        let bytes = [packet(1), long, packet(2)].concat();
+        for block in [1, 7, 64] {
+            let (mut buffer, mut at) = (PacketBuffer::of_beginnings(10), 0);
+            let mut found = Vec::new();
+            loop {
+                match buffer.step() {
+                    PacketStep::NeedMore => {
+                        let room = buffer.room(block);
+                        let n = room.len().min(bytes.len() - at);
+                        room[..n].copy_from_slice(&bytes[at..at + n]);
+                        at += n;
+                        buffer.add(n);
+                        assert!(buffer.bytes.len() < 2 * (64 + 10), "{}", buffer.bytes.len());
+                    }
+                    PacketStep::End => break,
+                    step => found.push(step),
+                }
+            }
+            let found: Vec<String> = found
+                .iter()
+                .map(|step| match step {
+                    PacketStep::Packet(range, at) => format!("p{at}+{}", range.len()),
+                    PacketStep::Beginning(range, at) => format!("b{at}+{}", range.len()),
+                    other => format!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(found, ["p2+2", "b7+10", "p1009+2"], "{block}");
+        }
+    }
+
+    #[test]
+    fn the_buffer_is_no_longer_than_the_packet_and_a_block() {
+        let bytes = [vec![0x0a, 0x80, 0x80, 0x40], vec![0x40; 1 << 20]].concat();
+        let (mut buffer, mut at) = (PacketBuffer::default(), 0);
+        while let PacketStep::NeedMore = buffer.step() {
+            let announced = buffer.held(1000);
+            let room = buffer.room(1000);
+            assert_eq!(room.len(), 1000);
+            let n = room.len().min(bytes.len() - at);
+            room[..n].copy_from_slice(&bytes[at..at + n]);
+            at += n;
+            buffer.add(n);
+            assert_eq!(buffer.bytes.len() as u64, announced);
+            assert!(buffer.bytes.len() <= 4 + (1 << 20) + 1000);
+        }
+        assert_eq!(at, bytes.len());
+    }
+
+    #[test]
+    fn empty_packets_are_passed_over_however_many() {
+        for n in [0, 1, 31, 32, 33, 64, 100] {
+            let bytes = [[0x0a, 0].repeat(n), packet(3)].concat();
+            assert_eq!(empty_packets(&bytes), 2 * n);
+            assert_eq!(read(&bytes, 5), (vec![3], vec![]), "{n}");
+        }
     }
 
     #[test]

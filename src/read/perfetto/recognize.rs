@@ -2,11 +2,11 @@
 //! JSON, or a program whose traces are not read.
 
 use super::fields::{event, packet as at, stage};
-use super::interned::InternedData;
+use super::interned::KindNames;
 use super::packet::TracePacket;
 use super::packets::is_packet;
 use super::rows::ADDED_SEQUENCE;
-use super::tracks::{TrackDescriptor, TrackKind, Tracks};
+use super::tracks::TrackDescriptor;
 use super::walk::{PacketWalk, Walked};
 use super::wire::{WireMessage, WireValue, integers, varint};
 use crate::error::ReadError;
@@ -17,14 +17,20 @@ use hta_trace::recorders::{
     OtherRecorder, PERFETTO_CHROME, PERFETTO_COMPRESSED, PERFETTO_GRAPHICS, PERFETTO_PROFILE,
     PERFETTO_SYSTEM, ROCPROFV3,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Number of packets that are looked at, and of bytes; each packet as a whole.
+/// Number of packets that are looked at, and of bytes; each packet as a whole, up to a size.
 const PACKETS: u64 = 64;
 const BYTES: u64 = 1 << 20;
+const OF_A_PACKET: usize = 2 << 20;
 
-/// Largest number of categories of another program that are named.
+/// Most writers, numbers of names, and texts of each kind that are kept, however many a file has.
+const MOST_WRITERS: usize = 1 << 8;
+const MOST_IDS: usize = 1 << 12;
+
+/// Largest number of categories of another program that are named, and bytes of each.
 const NAMED: usize = 5;
+const LONGEST_NAMED: usize = 1 << 8;
 
 /// The kind of device rows of torch that others do not have.
 const KERNEL: &[u8] = b"Kernel";
@@ -74,10 +80,14 @@ const MOST_FOREIGN: u64 = 16;
 pub(super) struct FirstPackets {
     /// Fields of undamaged packets.
     fields: BTreeSet<u32>,
-    interned: BTreeMap<u64, InternedData>,
-    tracks: Tracks,
-    /// Categories that stand at events, in the order of the file.
+    interned: BTreeMap<u64, KindNames>,
+    tracks: HashSet<u64>,
+    has_streams: bool,
+    /// The first categories that stand at events, in the order of the file, and what the others say.
     categories: Vec<Vec<u8>>,
+    has_categories_of_torch: bool,
+    has_categories_on_streams: bool,
+    has_categories_of_rocprof: bool,
     /// Numbers of categories and of kinds of device rows that were used: the packet's writer and place.
     category_ids: BTreeMap<(u64, u64), u64>,
     stage_ids: BTreeMap<(u64, u64), u64>,
@@ -97,12 +107,16 @@ impl FirstPackets {
     fn of(input: &Input) -> Result<Self, ReadError> {
         let io_error = |error| ReadError::io(&input.shown, error);
         let (_, mut source) = open_any(&input.path).map_err(io_error)?;
-        let (mut seen, mut walk) = (Self::default(), PacketWalk::new(source.as_mut(), BLOCK));
+        let mut seen = Self::default();
+        let mut walk = PacketWalk::over_beginnings(source.as_mut(), BLOCK, OF_A_PACKET);
         while let Some(next) = walk.next().map_err(io_error)? {
             match next {
                 Walked::Packet(bytes, at) => {
-                    let swallowed = seen.look_at(bytes, at);
+                    let swallowed = seen.look_at(|| WireMessage::new(bytes), at);
                     walk.go_back(swallowed);
+                }
+                Walked::Beginning(bytes, at) => {
+                    seen.look_at(|| WireMessage::beginning(bytes), at);
                 }
                 Walked::Skipped(_) => seen.is_damaged = true,
                 Walked::Cut(..) | Walked::TooLong(..) | Walked::Block(_) => {}
@@ -116,10 +130,10 @@ impl FirstPackets {
     }
 
     /// Looks at a packet. Returns the number of bytes at its end that are packets of their own.
-    fn look_at(&mut self, bytes: &[u8], at: u64) -> usize {
-        let (packet, mut fields) = (TracePacket::read(bytes), BTreeSet::new());
+    fn look_at<'a>(&mut self, content: impl Fn() -> WireMessage<'a>, at: u64) -> usize {
+        let (packet, mut fields) = (TracePacket::read(content()), BTreeSet::new());
         let mut swallowed = 0;
-        let mut message = WireMessage::new(bytes);
+        let mut message = content();
         loop {
             let left = message.left();
             let Some((number, value)) = message.next() else { break };
@@ -127,7 +141,7 @@ impl FirstPackets {
                 swallowed = left;
                 break;
             }
-            fields.insert(number);
+            fields.insert(number.min(LARGEST_FIELD + 1));
         }
         if packet.sequence == ADDED_SEQUENCE {
             return swallowed;
@@ -142,11 +156,15 @@ impl FirstPackets {
             self.fields.extend(fields);
         }
         let sequence = packet.sequence;
-        if let Some(names) = packet.interned {
-            self.interned.entry(sequence).or_default().read(names);
+        if let Some(names) = packet.interned
+            && (self.interned.len() < MOST_WRITERS || self.interned.contains_key(&sequence))
+        {
+            self.interned.entry(sequence).or_default().read(names, MOST_IDS);
         }
         if let Some(track) = packet.track {
-            self.tracks.describe(&TrackDescriptor::read(track).0);
+            let track = TrackDescriptor::read(track).0;
+            self.has_streams |= track.is_stream(track.parent().is_some_and(|p| self.tracks.contains(&p)));
+            self.tracks.insert(track.uuid);
         }
         if let Some(event) = packet.event {
             self.look_at_event(event, sequence, at);
@@ -160,14 +178,24 @@ impl FirstPackets {
     fn look_at_event(&mut self, bytes: &[u8], sequence: u64, at: u64) {
         for (number, value) in WireMessage::new(bytes) {
             match (number, value.bytes()) {
-                (event::CATEGORY, Some(category)) => self.categories.push(category.to_vec()),
+                (event::CATEGORY, Some(category)) => self.look_at_category(category),
                 (event::CATEGORY_IDS, _) => {
                     for id in integers(value) {
-                        self.category_ids.entry((sequence, id)).or_insert(at);
+                        keep_id(&mut self.category_ids, (sequence, id), at);
                     }
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn look_at_category(&mut self, category: &[u8]) {
+        self.has_categories_of_torch |= OF_TORCH.contains(&category);
+        self.has_categories_on_streams |= ON_STREAMS.contains(&category);
+        self.has_categories_of_rocprof |= is_of_rocprof(category);
+        let named = shown(category);
+        if self.categories.len() < NAMED && !self.categories.iter().any(|known| known == named) {
+            self.categories.push(named.to_vec());
         }
     }
 
@@ -176,7 +204,7 @@ impl FirstPackets {
             match (number, value.bytes()) {
                 (stage::STAGE, None) => {
                     let id = value.number().unwrap_or(0);
-                    self.stage_ids.entry((sequence, id)).or_insert(at);
+                    keep_id(&mut self.stage_ids, (sequence, id), at);
                 }
                 (stage::EXTRA, Some(extra)) => {
                     let mut texts = WireMessage::new(extra)
@@ -199,8 +227,9 @@ impl FirstPackets {
         let names = || self.interned.values();
         let has_kernels = names().any(|names| names.specifications.iter().any(|name| name == KERNEL));
         let is_native = names().any(|names| names.categories.iter().any(|name| OF_TORCH.contains(&name)));
-        let of_torch = |category: &Vec<u8>| OF_TORCH.contains(&category.as_slice());
-        let is_converted = self.categories.iter().any(of_torch) || self.is_on_streams();
+        // Kernels on streams of a device are torch's, too.
+        let is_on_streams = self.has_categories_on_streams && self.has_streams;
+        let is_converted = self.has_categories_of_torch || is_on_streams;
         // A wrong length gives fields that the file does not have.
         let is_known = has_kernels || self.is_damaged && (is_native || self.has_extras || is_converted);
         if let Some(other) = self.other().filter(|_| !is_known) {
@@ -227,9 +256,8 @@ impl FirstPackets {
         if has(at::COMPRESSED) {
             return Some(PERFETTO_COMPRESSED);
         }
-        let named = self.interned.values().flat_map(|names| names.categories.iter());
-        let mut categories = self.categories.iter().map(Vec::as_slice).chain(named);
-        if categories.any(|category| OF_ROCPROF.iter().any(|start| category.starts_with(start))) {
+        let mut named = self.interned.values().flat_map(|names| names.categories.iter());
+        if self.has_categories_of_rocprof || named.any(is_of_rocprof) {
             return Some(ROCPROFV3);
         }
         if [1, 2, 7].into_iter().any(has) || has(33) && has(45) {
@@ -239,13 +267,6 @@ impl FirstPackets {
             return Some(PERFETTO_CHROME);
         }
         [37, 56, 66, 74].into_iter().any(has).then_some(PERFETTO_PROFILE)
-    }
-
-    /// Whether there are both streams of a device and categories that are torch's beside them.
-    fn is_on_streams(&self) -> bool {
-        let of_torch = |category: &Vec<u8>| ON_STREAMS.contains(&category.as_slice());
-        self.categories.iter().any(of_torch)
-            && self.tracks.all.iter().any(|track| track.kind == TrackKind::Stream)
     }
 
     /// Checks that most numbers of names that events use have names.
@@ -279,7 +300,7 @@ impl FirstPackets {
         let by_id = by_id.filter_map(|(sequence, id)| self.interned.get(sequence)?.categories.get(*id));
         let mut named: Vec<String> = Vec::new();
         for category in self.categories.iter().map(Vec::as_slice).chain(by_id) {
-            let category = format!("`{}`", String::from_utf8_lossy(category));
+            let category = format!("`{}`", String::from_utf8_lossy(shown(category)));
             if named.len() < NAMED && !named.contains(&category) {
                 named.push(category);
             }
@@ -290,6 +311,22 @@ impl FirstPackets {
             _ => format!("of the categories {}", named.join(", ")),
         }
     }
+}
+
+/// Keeps a number that is used, and where it is first.
+fn keep_id(ids: &mut BTreeMap<(u64, u64), u64>, id: (u64, u64), at: u64) {
+    if ids.len() < MOST_IDS {
+        ids.entry(id).or_insert(at);
+    }
+}
+
+fn is_of_rocprof(category: &[u8]) -> bool {
+    OF_ROCPROF.iter().any(|start| category.starts_with(start))
+}
+
+/// What is shown of a category.
+fn shown(category: &[u8]) -> &[u8] {
+    category.get(..LONGEST_NAMED).unwrap_or(category)
 }
 
 /// Bytes that are read at once.

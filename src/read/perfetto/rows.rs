@@ -27,6 +27,7 @@ pub(super) struct PerfettoRows {
     pub(super) interned: InternedData,
     sequence: u64,
     others: BTreeMap<u64, InternedData>,
+    held_by_others: u64,
     pub(super) tracks: Tracks,
     /// Only rows of the run whose process has this track.
     pub(super) run: Option<u64>,
@@ -54,6 +55,7 @@ impl PerfettoRows {
             interned: InternedData::default(),
             sequence: 0,
             others: BTreeMap::new(),
+            held_by_others: 0,
             tracks: Tracks::default(),
             run,
             text: Vec::new(),
@@ -74,10 +76,13 @@ impl PerfettoRows {
         if self.sequence == sequence {
             return;
         }
-        let next = self.others.remove(&sequence).unwrap_or_default();
-        let last = std::mem::replace(&mut self.interned, next);
+        const ENTRY: u64 = 512;
+        let next = self.others.remove(&sequence);
+        self.held_by_others -= next.as_ref().map_or(0, |names| names.held() + ENTRY);
+        let last = std::mem::replace(&mut self.interned, next.unwrap_or_default());
         let last_sequence = std::mem::replace(&mut self.sequence, sequence);
-        if last.held() > 0 {
+        if !last.is_empty() {
+            self.held_by_others += last.held() + ENTRY;
             self.others.insert(last_sequence, last);
         }
     }
@@ -117,19 +122,19 @@ impl PerfettoRows {
         let Some(track) = self.tracks.all.get(index) else { return };
         let kind: &[u8] = match track.kind {
             // The rows of a device stand in a process that is named after the program elsewhere.
-            TrackKind::Process if track.name.starts_with(b"GPU ") => b"process_labels",
+            TrackKind::Process if track.name.bytes().starts_with(b"GPU ") => b"process_labels",
             TrackKind::Process => b"process_name",
             TrackKind::Thread | TrackKind::Stream => b"thread_name",
             TrackKind::Counter | TrackKind::Other => return,
         };
-        if track.name.is_empty() {
+        if track.name.bytes().is_empty() {
             return;
         }
-        let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'M');
+        let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'M', at);
         event.name(kind);
-        event.place(&track.pid, &track.tid);
+        event.place(track.pid.as_ref(), &track.tid);
         event.label(&track.name);
-        event.commit(at);
+        event.commit();
     }
 
     /// Begins a slice with the row that was made for it.
@@ -164,9 +169,12 @@ impl PerfettoRows {
 
     /// Memory besides the columns, bytes.
     pub(super) fn held(&self) -> u64 {
-        const ENTRY: u64 = 512;
-        let of_others = self.others.values().map(|names| names.held() + ENTRY).sum::<u64>();
-        self.pairing.held() + self.interned.held() + of_others
+        const NAMED: u64 = 64;
+        // Each may be that of a device of its own, of which the analyses hold so much.
+        const LANE: u64 = 4 << 10;
+        let of_lanes = self.reader.columns.lanes.len() as u64 * LANE;
+        let of_names = self.interned.held() + self.held_by_others + self.named.len() as u64 * NAMED;
+        self.pairing.held() + of_names + of_lanes + self.tracks.held() + self.text.capacity() as u64
     }
 
     /// Ends the slices that have no end.

@@ -10,6 +10,7 @@
 //!
 //! Other writers, and damaged groups, have a stack per track, in order of time.
 
+use crate::room::of_map;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 
@@ -49,6 +50,8 @@ pub(super) struct SliceGroups {
 #[derive(Default)]
 pub(super) struct SliceStacks {
     open: HashMap<u64, Vec<OpenSlice>>,
+    /// Number of slices that are open.
+    depth: usize,
     without_begin: u64,
 }
 
@@ -71,7 +74,7 @@ impl Pairing {
                 }
                 groups.begins.push(slice);
             }
-            Pairing::Stacks(stacks) => stacks.open.entry(slice.track).or_default().push(slice),
+            Pairing::Stacks(stacks) => stacks.begin(slice),
         }
     }
 
@@ -92,7 +95,7 @@ impl Pairing {
                 let mut stacks = SliceStacks::default();
                 for (ts, mark) in groups.loose {
                     match mark {
-                        Ok(slice) => stacks.open.entry(slice.track).or_default().push(slice),
+                        Ok(slice) => stacks.begin(slice),
                         Err(track) => stacks.end(track, ts, close),
                     }
                 }
@@ -114,7 +117,11 @@ impl Pairing {
                     + size_of_val(groups.ends.as_slice())
                     + size_of_val(groups.loose.as_slice())) as u64
             }
-            Pairing::Stacks(stacks) => (stacks.open.len() * size_of::<Vec<OpenSlice>>()) as u64,
+            Pairing::Stacks(stacks) => {
+                // Each stack has room for some, and for up to twice as many as there are.
+                let places = 4 * stacks.open.len() + 2 * stacks.depth;
+                of_map(&stacks.open) + (places * size_of::<OpenSlice>()) as u64
+            }
         }
     }
 }
@@ -140,9 +147,17 @@ impl SliceGroups {
 }
 
 impl SliceStacks {
+    fn begin(&mut self, slice: OpenSlice) {
+        self.depth += 1;
+        self.open.entry(slice.track).or_default().push(slice);
+    }
+
     fn end(&mut self, track: u64, ts: Ns, close: &mut dyn FnMut(ClosedSlice)) {
         match self.open.get_mut(&track).and_then(Vec::pop) {
-            Some(slice) => close((slice, ts)),
+            Some(slice) => {
+                self.depth -= 1;
+                close((slice, ts));
+            }
             None => self.without_begin += 1,
         }
     }

@@ -13,11 +13,10 @@ use super::interned::TextsById;
 use super::rows::{PerfettoRows, UNKNOWN};
 use super::wire::{WireMessage, WireValue};
 use crate::cuspy::FIRST_LANE;
-use crate::kineto::composed::{ComposedEvent, integer, unsigned};
+use crate::kineto::composed::{ComposedEvent, EventText, integer, unsigned};
 use crate::kineto::cursor::{Token, TokenKind};
 use hta_base::health::Counter;
 use hta_base::units::Ns;
-use std::borrow::Cow;
 
 /// A kind of rows: the name in the file, the category of JSON, and the arguments that are 0 if they are left
 /// out.
@@ -115,12 +114,17 @@ impl<'a> RenderStage<'a> {
 }
 
 /// The lane of a row: its number and its name, from `[100003] FSDP`.
-fn lane(specification: &[u8]) -> Option<(i64, &[u8])> {
-    let inside = specification.strip_prefix(b"[")?;
-    let end = inside.iter().position(|b| *b == b']')?;
+fn lane(specification: EventText) -> Option<(i64, EventText)> {
+    const LONGEST_NUMBER: usize = 20;
+    let inside = specification.bytes.strip_prefix(b"[")?;
+    let end = inside.iter().take(LONGEST_NUMBER + 1).position(|b| *b == b']')?;
     let number = std::str::from_utf8(inside.get(..end)?).ok()?.parse().ok()?;
-    Some((number, inside.get(end + 1..)?.trim_ascii_start()))
+    let bytes = inside.get(end + 1..)?.trim_ascii_start();
+    Some((number, EventText { bytes, ..specification }))
 }
+
+/// So much of the name of an unknown kind is told, bytes.
+const TOLD: usize = 1 << 9;
 
 impl PerfettoRows {
     /// Makes a row of a device row.
@@ -134,11 +138,11 @@ impl PerfettoRows {
         };
         let known = KINDS.into_iter().find(|known| known.0 == kind);
         let Some((kind, category, zeros)) = known else {
-            let example = String::from_utf8_lossy(kind).into_owned();
+            let example = String::from_utf8_lossy(kind.get(..TOLD).unwrap_or(kind)).into_owned();
             return self.count(Counter::UnknownCategory, at, &example);
         };
-        let drawn =
-            stage.lane.and_then(|id| lane(self.interned.specifications.get(id)?)).map(|drawn| drawn.0);
+        let drawn = stage.lane.and_then(|id| lane(self.interned.specifications.event_text(id)?));
+        let drawn = drawn.map(|drawn| drawn.0);
         let is_on_lane = drawn.is_some_and(|lane| lane >= FIRST_LANE);
         let of_lane = drawn.filter(|_| is_on_lane || stage.stream.is_none());
         let of_lane = of_lane.map(|lane| lane.to_string().into_bytes());
@@ -149,17 +153,18 @@ impl PerfettoRows {
         if !self.named.contains(&(device, stream_number)) {
             self.name_device((device, stream_number), tid, &stage, at);
         }
-        let name = stage.name.and_then(|id| self.interned.names.get(id));
-        let name = name.or_else(|| self.interned.kernels.get(stage.kernel?));
+        let name = stage.name.and_then(|id| self.interned.names.event_text(id));
+        let name = name.or_else(|| self.interned.kernels.event_text(stage.kernel?));
         let is_missing = name.is_none() && (stage.name.is_some() || stage.kernel.is_some());
-        let name = match (name, stage.function) {
-            (Some(name), _) => Cow::Borrowed(name),
-            (None, _) if is_missing => Cow::Borrowed(UNKNOWN),
-            (None, Some(function)) if kind == HOST_NODE => Cow::Owned([HOST_NODE, b": ", function].concat()),
-            (None, _) => Cow::Borrowed(kind),
-        };
-        let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, b'X');
-        row.name(&name);
+        let mut row = ComposedEvent::new(&mut self.reader, &mut self.text, b'X', at);
+        match (name, stage.function) {
+            (Some(name), _) => row.name(name),
+            (None, _) if is_missing => row.name(UNKNOWN),
+            (None, Some(function)) if kind == HOST_NODE => {
+                row.name([HOST_NODE, b": ", function].concat().as_slice());
+            }
+            (None, _) => row.name(kind),
+        }
         row.category(category);
         row.place(device.to_string().as_bytes(), tid);
         row.start(time);
@@ -181,7 +186,7 @@ impl PerfettoRows {
                 row.default_argument(key, |buf| integer(buf, 0));
             }
         }
-        row.commit(at);
+        row.commit();
         if is_missing {
             self.count(Counter::NameNotInterned, at, "the name of a device row");
         }
@@ -191,22 +196,22 @@ impl PerfettoRows {
     fn name_device(&mut self, place: (u64, Option<i64>), tid: &[u8], stage: &RenderStage, at: u64) {
         let device = place.0;
         let pid = device.to_string();
-        let label = stage.lane.and_then(|id| lane(self.interned.specifications.get(id)?));
-        let mut named = |kind: &[u8], tid: &[u8], label: &[u8]| {
-            let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'M');
+        let label = stage.lane.and_then(|id| lane(self.interned.specifications.event_text(id)?));
+        let mut named = |kind: &[u8], tid: &[u8], label: EventText| {
+            let mut event = ComposedEvent::new(&mut self.reader, &mut self.text, b'M', at);
             event.name(kind);
             event.place(pid.as_bytes(), tid);
             event.label(label);
-            event.commit(at);
+            event.commit();
         };
         if self.named.insert((device, None)) {
             if let Some(process) = stage.process {
-                named(b"process_name", b"0", process);
+                named(b"process_name", b"0", process.into());
             }
-            named(b"process_labels", b"0", format!("GPU {device}").as_bytes());
+            named(b"process_labels", b"0", format!("GPU {device}").as_bytes().into());
         }
         if self.named.insert(place) {
-            named(b"thread_name", tid, label.map_or(UNKNOWN, |(_, label)| label));
+            named(b"thread_name", tid, label.map_or(UNKNOWN.into(), |(_, label)| label));
         }
     }
 }

@@ -3,7 +3,12 @@
 
 use super::fields::track as at;
 use super::wire::WireMessage;
+use crate::kineto::composed::EventText;
+use crate::room::of_map;
 use hashbrown::HashMap;
+use hta_trace::strings::StrId;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// What torch writes in place of numbers that a track cannot have.
 const NO_NUMBER: u64 = i32::MAX as u64;
@@ -64,6 +69,17 @@ impl<'a> TrackDescriptor<'a> {
         }
         (found, !message.is_broken())
     }
+
+    /// Whether it is a row of a device. `has_parent`: the file describes its process.
+    pub(super) fn is_stream(&self, has_parent: bool) -> bool {
+        let is_row = self.process.is_none() && self.thread.is_none() && !self.is_counter;
+        let kind = || kind_of(self.name.unwrap_or_default()).0;
+        has_parent && is_row && kind() == TrackKind::Stream
+    }
+
+    pub(super) fn parent(&self) -> Option<u64> {
+        self.parent
+    }
 }
 
 /// What a track is.
@@ -77,21 +93,58 @@ pub(super) enum TrackKind {
     Other,
 }
 
+/// A text of a track, and its id among those of the trace, if it was looked for.
+#[derive(Default)]
+pub(super) struct TrackText {
+    bytes: Box<[u8]>,
+    id: Cell<Option<StrId>>,
+}
+
+impl TrackText {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl From<Vec<u8>> for TrackText {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes: bytes.into(), id: Cell::default() }
+    }
+}
+
+impl<'a> From<&'a TrackText> for EventText<'a> {
+    fn from(text: &'a TrackText) -> Self {
+        Self { bytes: &text.bytes, id: Some(&text.id) }
+    }
+}
+
 /// A track.
 pub(super) struct Track {
     pub(super) uuid: u64,
     pub(super) kind: TrackKind,
-    /// Process or device.
-    pub(super) pid: Vec<u8>,
+    /// Process or device, which all tracks of a process share.
+    pub(super) pid: Rc<TrackText>,
     /// Thread or stream.
-    pub(super) tid: Vec<u8>,
-    pub(super) name: Vec<u8>,
+    pub(super) tid: TrackText,
+    pub(super) name: TrackText,
     /// Index of the process; its own of a process.
     pub(super) process: usize,
+    /// Of a process: index of its name among those of processes.
+    process_name: Option<usize>,
     has_threads: bool,
     has_streams: bool,
     /// Of a run: the device whose rows came last.
     pub(super) device: Option<i64>,
+}
+
+/// Memory of the parts of a text besides its bytes.
+const ALLOCATED: u64 = 48;
+
+impl Track {
+    /// Memory of its texts without that of the process, bytes.
+    fn held(&self) -> u64 {
+        3 * ALLOCATED + (self.tid.bytes.len() + self.name.bytes.len()) as u64
+    }
 }
 
 /// All tracks, by their order in the file.
@@ -99,8 +152,11 @@ pub(super) struct Track {
 pub(super) struct Tracks {
     pub(super) all: Vec<Track>,
     by_uuid: HashMap<u64, usize>,
-    /// Number of processes of each name.
+    /// The names of processes, and how many have each.
     process_names: HashMap<Vec<u8>, usize>,
+    processes_by_name: Vec<usize>,
+    /// Memory of all texts, bytes.
+    held_by_texts: u64,
     last: (u64, usize),
 }
 
@@ -114,21 +170,24 @@ impl Tracks {
         };
         let parent = descriptor.parent.and_then(|parent| self.by_uuid.get(&parent)).copied();
         let process = parent.and_then(|parent| self.all.get(parent)).map_or(at, |parent| parent.process);
-        let track = self.track(descriptor, process, at);
+        let mut track = self.track(descriptor, process, at);
+        self.held_by_texts += track.held();
         if let Some(run) = self.all.get_mut(process).filter(|_| process != at) {
             run.has_threads |= track.kind == TrackKind::Thread;
             run.has_streams |= track.kind == TrackKind::Stream;
         }
         if track.kind == TrackKind::Process {
-            *self.process_names.entry(track.name.clone()).or_default() += 1;
+            // Tracks that share it keep it, whatever becomes of this one.
+            self.held_by_texts += track.pid.bytes.len() as u64;
+            track.process_name = Some(self.count_process(track.name.bytes()));
         }
         match self.all.get_mut(at) {
             Some(old) if known => {
-                if old.kind == TrackKind::Process
-                    && let Some(count) = self.process_names.get_mut(&old.name)
-                {
+                let same_name = old.process_name.and_then(|name| self.processes_by_name.get_mut(name));
+                if let Some(count) = same_name {
                     *count -= 1;
                 }
+                self.held_by_texts -= old.held();
                 let Track { has_threads, has_streams, device, .. } = *old;
                 *old = Track { has_threads, has_streams, device, ..track };
             }
@@ -140,12 +199,34 @@ impl Tracks {
         at
     }
 
+    /// Counts a process by its name. Returns the index of the name.
+    fn count_process(&mut self, name: &[u8]) -> usize {
+        let next = self.processes_by_name.len();
+        let at = *self.process_names.entry_ref(name).or_insert(next);
+        if at == next {
+            self.held_by_texts += ALLOCATED + name.len() as u64;
+            self.processes_by_name.push(0);
+        }
+        if let Some(count) = self.processes_by_name.get_mut(at) {
+            *count += 1;
+        }
+        at
+    }
+
+    /// Memory of all tracks, bytes.
+    pub(super) fn held(&self) -> u64 {
+        let lists = size_of_val(self.all.as_slice()) + size_of_val(self.processes_by_name.as_slice());
+        lists as u64 + of_map(&self.by_uuid) + of_map(&self.process_names) + self.held_by_texts
+    }
+
     /// Whether a track is the process of a run that a converter has merged: it has streams, and threads or a
     /// name of its own. The process of a device is named after the program, or after the device.
     pub(super) fn is_run(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|track| {
-            let is_named = !track.name.is_empty() && !track.name.starts_with(b"GPU ");
-            let is_alone = || self.process_names.get(&track.name) == Some(&1);
+            let name = track.name.bytes();
+            let is_named = !name.is_empty() && !name.starts_with(b"GPU ");
+            let is_alone =
+                || track.process_name.and_then(|name| self.processes_by_name.get(name)) == Some(&1);
             track.has_streams && (track.has_threads || is_named && is_alone())
         })
     }
@@ -153,18 +234,19 @@ impl Tracks {
     fn track(&self, descriptor: &TrackDescriptor, process: usize, at: usize) -> Track {
         let TrackDescriptor { uuid, name, .. } = *descriptor;
         let parent = self.all.get(process).filter(|_| process != at);
-        let of_parent = || parent.map(|p| p.pid.clone()).unwrap_or_default();
+        let own = |pid: Vec<u8>| Rc::new(TrackText::from(pid));
+        let of_parent = || parent.map(|p| Rc::clone(&p.pid)).unwrap_or_default();
         let name = name.unwrap_or_default();
         let (kind, pid, tid, name) = match (descriptor.process, descriptor.thread) {
             (Some((pid, name)), _) => {
                 let name = name.unwrap_or_default();
                 let pid = if NAMED_PROCESSES.contains(&name) { name.to_vec() } else { number(pid) };
-                (TrackKind::Process, pid, b"0".to_vec(), name)
+                (TrackKind::Process, own(pid), b"0".to_vec(), name)
             }
             (None, Some((pid, tid, name))) => {
                 let name = name.unwrap_or_default();
-                let is_named = parent.is_some_and(|p| NAMED_PROCESSES.contains(&p.name.as_slice()));
-                let pid = if is_named { of_parent() } else { number(pid) };
+                let is_named = parent.is_some_and(|p| NAMED_PROCESSES.contains(&p.name.bytes()));
+                let pid = if is_named { of_parent() } else { own(number(pid)) };
                 // A call that waits for a whole device is drawn on stream -1, which JSON writes as 1.
                 let tid = match tid {
                     _ if is_named => name.to_vec(),
@@ -175,7 +257,7 @@ impl Tracks {
             }
             (None, None) if parent.is_none() => {
                 let pid = if name == KINETO { b"-1".to_vec() } else { name.to_vec() };
-                (TrackKind::Process, pid, b"0".to_vec(), name)
+                (TrackKind::Process, own(pid), b"0".to_vec(), name)
             }
             (None, None) if descriptor.is_counter => (TrackKind::Counter, of_parent(), Vec::new(), name),
             (None, None) => {
@@ -183,9 +265,9 @@ impl Tracks {
                 (kind, of_parent(), tid.to_vec(), name)
             }
         };
-        let name = name.to_vec();
-        let (has_threads, has_streams) = (false, false);
-        Track { uuid, kind, pid, tid, name, process, has_threads, has_streams, device: None }
+        let (tid, name) = (tid.into(), name.to_vec().into());
+        let (process_name, has_threads, has_streams) = (None, false, false);
+        Track { uuid, kind, pid, tid, name, process, process_name, has_threads, has_streams, device: None }
     }
 
     /// The index of a track; `None` if the file does not describe it.

@@ -11,6 +11,8 @@ pub(super) enum Walked<'a> {
     /// A packet, and the offset of its content in the unpacked file. Where its end holds packets of its own,
     /// [`PacketWalk::go_back`] gives them next.
     Packet(&'a [u8], u64),
+    /// The beginning of a packet, and the offset, where longer packets are not read as a whole.
+    Beginning(&'a [u8], u64),
     /// Bytes that are no packet, and where they begin.
     Skipped(u64),
     /// The file ends in the middle: where, and the reason if it is in the compression. Whole packets may
@@ -25,7 +27,7 @@ pub(super) enum Walked<'a> {
 /// How far a walk has come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WalkProgress {
-    /// Memory of the bytes that are not read yet.
+    /// Memory of the bytes that are not read yet, and of the next block.
     pub(super) held: u64,
     /// Offset of the first of them in the unpacked file.
     pub(super) offset: u64,
@@ -46,7 +48,15 @@ pub(super) struct PacketWalk<'s> {
 
 impl<'s> PacketWalk<'s> {
     pub(super) fn new(source: &'s mut dyn Source, block: usize) -> Self {
-        let buffer = PacketBuffer::default();
+        Self::with(PacketBuffer::default(), source, block)
+    }
+
+    /// A way over the packets of which only the beginning is held, where they have more than `most` bytes.
+    pub(super) fn over_beginnings(source: &'s mut dyn Source, block: usize, most: usize) -> Self {
+        Self::with(PacketBuffer::of_beginnings(most), source, block)
+    }
+
+    fn with(buffer: PacketBuffer, source: &'s mut dyn Source, block: usize) -> Self {
         Self { source, buffer, block: block.max(1), is_cut: false, is_over: false }
     }
 
@@ -60,6 +70,9 @@ impl<'s> PacketWalk<'s> {
             match self.buffer.step() {
                 PacketStep::Packet(range, at) => {
                     return Ok(Some(Walked::Packet(self.buffer.get(range), at)));
+                }
+                PacketStep::Beginning(range, at) => {
+                    return Ok(Some(Walked::Beginning(self.buffer.get(range), at)));
                 }
                 PacketStep::Skipped(at) => return Ok(Some(Walked::Skipped(at))),
                 PacketStep::NeedMore => return self.unpack().map(Some),
@@ -82,7 +95,7 @@ impl<'s> PacketWalk<'s> {
         match self.source.read(self.buffer.room(self.block)) {
             Ok(n) => {
                 self.buffer.add(n);
-                let (held, offset) = (self.buffer.held(), self.buffer.offset());
+                let (held, offset) = (self.buffer.held(self.block), self.buffer.offset());
                 Ok(Walked::Block(WalkProgress { held, offset, is_last: n == 0 }))
             }
             Err(SourceError::Cut { reason, .. }) => {
@@ -156,6 +169,7 @@ mod tests {
                     let swallowed = bytes.iter().position(|byte| *byte == 0x0a).map(|at| bytes.len() - at);
                     walk.go_back(swallowed.unwrap_or(0));
                 }
+                Walked::Beginning(_, at) => told.push(format!("b{at}")),
                 Walked::Skipped(at) => told.push(format!("s{at}")),
                 Walked::Cut(at, reason) => told.push(format!("c{at}{reason}")),
                 Walked::TooLong(length, at) => told.push(format!("l{at}={length}")),
@@ -213,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_zero_is_an_empty_packet() {
+    fn a_length_of_zero_is_an_empty_packet_which_is_passed_over() {
         let bytes = [packets(1..2), vec![0x0a, 0], packets(2..3)].concat();
-        assert_eq!(walked(&bytes), "p2=1 p6 p8=2 e10");
+        assert_eq!(walked(&bytes), "p2=1 p8=2 e10");
         // Where the packet is not empty, its bytes are skipped.
         let mut bytes = packets(1..4);
         bytes[5] = 0;
-        assert_eq!(walked(&bytes), "p2=1 p6 s6 p10=3 e12");
+        assert_eq!(walked(&bytes), "p2=1 s6 p10=3 e12");
     }
 
     #[test]

@@ -38,12 +38,19 @@ impl<'a> WireValue<'a> {
 pub(super) struct WireMessage<'a> {
     rest: &'a [u8],
     is_broken: bool,
+    /// Whether only the beginning is there: the last field is what is there of it.
+    is_beginning: bool,
 }
 
 impl<'a> WireMessage<'a> {
     #[inline]
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, is_broken: false }
+        Self { rest: bytes, is_broken: false, is_beginning: false }
+    }
+
+    /// The beginning of a message that is longer.
+    pub(super) fn beginning(bytes: &'a [u8]) -> Self {
+        Self { is_beginning: true, ..Self::new(bytes) }
     }
 
     /// Whether the message is damaged behind the fields that were given.
@@ -86,7 +93,10 @@ impl<'a> WireMessage<'a> {
             }
             2 => {
                 let length = usize::try_from(self.varint()?).ok()?;
-                let (bytes, rest) = self.rest.split_at_checked(length)?;
+                let (bytes, rest) = match self.rest.split_at_checked(length) {
+                    None if self.is_beginning => (self.rest, &[][..]),
+                    split => split?,
+                };
                 self.rest = rest;
                 WireValue::Bytes(bytes)
             }
@@ -186,6 +196,14 @@ mod tests {
         let minus_one = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
         assert_eq!(varint(&minus_one), Some((u64::MAX, 10)));
         assert!(is_cut_varint(&[0xff; 9]) && !is_cut_varint(&[0xff; 10]) && !is_cut_varint(&[1]));
+    }
+
+    #[test]
+    fn the_beginning_of_a_message_ends_with_what_is_there_of_its_last_field() {
+        let bytes = [0x08, 5, 0x12, 4, b'a', b'b'];
+        let fields = [(1, WireValue::Varint(5)), (2, WireValue::Bytes(b"ab"))];
+        assert_eq!(WireMessage::beginning(&bytes).collect::<Vec<_>>(), fields);
+        assert_eq!(WireMessage::new(&bytes).collect::<Vec<_>>(), fields[..1]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod invariants;
 pub mod nsys;
 pub mod nvprof;
 pub mod perfetto;
+pub mod perfetto_bombs;
 pub mod random;
 pub mod recorders;
 pub mod shapes;

@@ -1,7 +1,7 @@
 //! `--memory-limit`: fewer ranks at once give the same bytes; ranks that cannot fit are refused, even if they are small
 //! files.
 
-use super::{errors, event, hta, names, sample, trace};
+use super::{MeasuredRun, errors, event, has_python, hta, measured, names, sample, trace};
 use crate::job::determinism::{gzip, zstandard};
 use crate::shared::contents;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
@@ -97,30 +97,6 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     vec![("names", names), ("text", text), ("value", value), ("tiny", tiny)]
 }
 
-/// Peak memory of a command, bytes, as measured by the shell.
-fn peak(args: &[&str], input: &Path) -> (Option<i32>, String, u64) {
-    let mut run = Command::new("python3");
-    let script = "import os, subprocess, sys\n\
-        p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)\n\
-        _, status, usage = os.wait4(p.pid, 0)\n\
-        print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)";
-    run.args(["-c", script, env!("CARGO_BIN_EXE_hta")]).args(args).arg(input);
-    let end = run.output().unwrap();
-    let said = errors(&end);
-    let out = String::from_utf8_lossy(&end.stdout);
-    let mut words = out.split_whitespace();
-    let code = words.next().and_then(|w| w.parse().ok());
-    (code, said, words.next().and_then(|w| w.parse().ok()).unwrap_or(0))
-}
-
-fn has_python() -> bool {
-    let found = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !found {
-        println!("skipped: no python3 to measure with");
-    }
-    found
-}
-
 #[test]
 fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
     if !has_python() {
@@ -131,8 +107,8 @@ fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
         for (ending, packed) in [("gz", gzip(&text)), ("zst", zstandard(&text))] {
             let file: PathBuf = dir.path().join(format!("{name}.json.{ending}"));
             std::fs::write(&file, packed).unwrap();
-            let (code, said, bytes) =
-                peak(&["breakdown", "--threads", "2", "--memory-limit", "150MB"], &file);
+            let MeasuredRun { code, said, bytes, .. } =
+                measured(&["breakdown", "--threads", "2", "--memory-limit", "150MB"], &file);
             assert_eq!(code, Some(2), "{}: {said}", file.display());
             assert!(said.contains("--memory-limit leaves"), "{}: {said}", file.display());
             assert!(bytes < 150_000_000, "{}: {bytes} bytes", file.display());
@@ -181,7 +157,8 @@ fn a_small_results_folder_that_unpacks_without_end_stays_within_the_limit() {
         writer.close().unwrap();
         assert!(std::fs::metadata(&table).unwrap().len() < 2_000_000, "{name} is a small file");
         for select in ["SELECT * FROM kernels", "SELECT COUNT(name) AS n FROM kernels"] {
-            let (code, said, bytes) = peak(&["query", select, "--memory-limit", "200MB"], dir.path());
+            let MeasuredRun { code, said, bytes, .. } =
+                measured(&["query", select, "--memory-limit", "200MB"], dir.path());
             // Texts of a dictionary are counted by their codes, so that none is unpacked.
             if name == "repeated" && select.contains("COUNT") {
                 assert_eq!(code, Some(0), "{name}: {said}");
@@ -213,7 +190,7 @@ fn many_ranks_stay_below_the_limit() {
         let input = set(ranks, 100_000);
         let out = dir.path().join("out");
         let args = ["analyze", "--threads", "8", "--memory-limit", "160MB", "--out", out.to_str().unwrap()];
-        let (code, said, bytes) = peak(&args, input.path());
+        let MeasuredRun { code, said, bytes, .. } = measured(&args, input.path());
         assert_eq!(code, Some(0), "{said}");
         assert!(bytes < 160_000_000, "{ranks} ranks: {bytes} bytes");
     }

@@ -10,12 +10,51 @@ mod outputs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// `hta`, with these arguments.
 fn hta(args: &[&str]) -> Command {
     let mut command = crate::shared::interruptible();
     command.args(args);
     command
+}
+
+/// What a run gave and took.
+pub struct MeasuredRun {
+    pub code: Option<i32>,
+    /// What it wrote to the standard error.
+    pub said: String,
+    /// Peak of its resident memory.
+    pub bytes: u64,
+    /// Time of all its threads on a core.
+    pub cpu: Duration,
+}
+
+/// Runs a command and measures it.
+pub fn measured(args: &[&str], input: &Path) -> MeasuredRun {
+    let mut run = Command::new("python3");
+    let script = "import os, subprocess, sys\n\
+        p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)\n\
+        _, status, usage = os.wait4(p.pid, 0)\n\
+        cpu = usage.ru_utime + usage.ru_stime\n\
+        print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024, int(cpu * 1e6))";
+    run.args(["-c", script, env!("CARGO_BIN_EXE_hta")]).args(args).arg(input);
+    let end = run.output().expect("python3 runs");
+    let said = errors(&end);
+    let out = String::from_utf8_lossy(&end.stdout);
+    let mut numbers = out.split_whitespace().map(|word| word.parse::<i64>().unwrap_or(-1));
+    let code = numbers.next().and_then(|code| i32::try_from(code).ok());
+    let [bytes, micros] = [(); 2].map(|()| numbers.next().and_then(|n| u64::try_from(n).ok()).unwrap_or(0));
+    MeasuredRun { code, said, bytes, cpu: Duration::from_micros(micros) }
+}
+
+/// Whether runs can be measured.
+pub fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !found {
+        println!("skipped: no python3 to measure with");
+    }
+    found
 }
 
 fn sample() -> PathBuf {
