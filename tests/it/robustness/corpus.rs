@@ -1,6 +1,7 @@
-//! The inputs of the fuzz target `files`, with what it checks: read on one thread and on all, in small pieces, within a
-//! memory limit, a file gives the same columns and counters, or the same refusal.
+//! The inputs of the fuzz targets `files` and `perfetto`, with what they check: read on one thread and on all, in small
+//! pieces, within a memory limit, a file gives the same columns and counters, or the same refusal.
 
+use hta::read::discover::discover;
 use hta::read::input::Input;
 use hta::read::load::{load_in_chunks, peek};
 use hta::read::options::LoadOptions;
@@ -38,4 +39,40 @@ fn the_inputs_of_the_fuzz_target_are_read_alike_on_one_thread_and_on_all() {
         count += 1;
     }
     assert!(count > 30, "{count}");
+}
+
+/// A packet that describes a track, before each input: so all are files of packets.
+const FIRST: [u8; 7] = [0x0a, 5, 0xe2, 3, 2, 8, 1];
+
+#[test]
+fn the_inputs_of_the_fuzz_target_of_packets_are_read_alike_in_blocks_of_any_length() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus/perfetto");
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let mut read_count = 0;
+    let entries: Vec<_> = std::fs::read_dir(folder).expect("the corpus").collect();
+    assert!(entries.len() > 15, "{}", entries.len());
+    for entry in entries {
+        let entry = entry.expect("a file").path();
+        let path = place.path().join("rank_0.pftrace");
+        let bytes = std::fs::read(&entry).expect("an input");
+        let (block, packets) = bytes.split_first().expect("the length of blocks");
+        let bytes = [&FIRST[..], packets].concat();
+        std::fs::write(&path, bytes).expect("a file");
+        let limit = MemoryLimit { bytes: 64 << 20, given: true };
+        let options = LoadOptions { event_args: true, memory: Some(limit), ..LoadOptions::default() };
+        // Some are of several runs, and some of no known writer.
+        for input in discover(&[path.as_path()]).unwrap_or_default() {
+            let read = |block| {
+                let chunks = Chunks { block, ..Chunks::default() };
+                let loaded = load_in_chunks(&input, options, Spread::Inline, chunks, &ByteCount::default());
+                loaded.map(|l| seen(&l)).map_err(|e| e.to_string())
+            };
+            let whole = read(256 << 10);
+            read_count += usize::from(whole.is_ok());
+            for block in [usize::from(*block).max(1), 1, 700] {
+                assert_eq!(read(block), whole, "{} in blocks of {block}", entry.display());
+            }
+        }
+    }
+    assert!(read_count > 8, "{read_count}");
 }
