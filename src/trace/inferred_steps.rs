@@ -29,6 +29,10 @@ use std::collections::BTreeMap;
 /// Fewest ranges.
 const FEWEST: usize = 3;
 
+/// Most sets of annotations that are judged although another set covers more time: a file may have as many
+/// sets as it has annotations, and each is compared with all events.
+const MOST_SETS: usize = 64;
+
 /// What counts as a repeat, as in `hta patterns`.
 const LEAST: MinimumSize = MinimumSize { length: 3, count: 3 };
 
@@ -67,7 +71,9 @@ pub(crate) fn or_repeats(
         // What covers most time may be a phase of each step, such as loading data.
         let mut others = repeated_annotations(c, classes, collectives)
             .skip(1)
-            .map(|steps| Steps::new(StepRule::Annotation, steps));
+            .filter(|(lane, steps)| evidence.hold_enough(*lane, steps))
+            .take(MOST_SETS)
+            .map(|(_, steps)| Steps::new(StepRule::Annotation, steps));
         if let Some(steps) = others.find(|steps| evidence.refusal(steps).is_none()) {
             return Steps { has_profiler_steps: found.has_profiler_steps, ..steps };
         }

@@ -267,7 +267,7 @@ pub(crate) fn find(
         return found(StepRule::ProfilerStep, marked);
     }
     match repeated_annotations(c, classes, collectives).next() {
-        Some(steps) => found(StepRule::Annotation, steps),
+        Some((_, steps)) => found(StepRule::Annotation, steps),
         None => found(StepRule::Capture, Vec::new()),
     }
 }
@@ -327,12 +327,12 @@ pub(crate) fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> 
 }
 
 /// Annotations at the top level of one thread whose names are equal after masking digits and which do not
-/// overlap, two at least. Of several such sets the one that covers most time is first.
+/// overlap, two at least, with their thread. Of several such sets the one that covers most time is first.
 pub(crate) fn repeated_annotations(
     c: &Columns,
     classes: &[Class],
     collectives: &CollectiveOps,
-) -> impl Iterator<Item = Vec<Step>> {
+) -> impl Iterator<Item = (u32, Vec<Step>)> {
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
@@ -353,9 +353,10 @@ pub(crate) fn repeated_annotations(
         }
     }
     let covered = |rows: &[u32]| rows.iter().map(|&r| c.dur[r as usize]).sum::<Ns>();
-    let mut sets: Vec<Vec<u32>> = groups.into_values().filter(|rows| rows.len() >= 2).collect();
-    sets.sort_by_key(|rows| (std::cmp::Reverse(covered(rows)), c.ts[rows[0] as usize]));
-    sets.into_iter().map(|rows| build(c, rows, label_of))
+    let sets = groups.into_iter().filter(|(_, rows)| rows.len() >= 2);
+    let mut sets: Vec<(u32, Vec<u32>)> = sets.map(|((lane, _), rows)| (lane, rows)).collect();
+    sets.sort_by_cached_key(|(_, rows)| (std::cmp::Reverse(covered(rows)), c.ts[rows[0] as usize]));
+    sets.into_iter().map(|(lane, rows)| (lane, build(c, rows, label_of)))
 }
 
 /// A name with every number replaced by `#`, so that names which differ in numbers alone are one.

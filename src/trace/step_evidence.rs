@@ -15,7 +15,7 @@ use crate::activity::Activity;
 use crate::category::Class;
 use crate::events::Columns;
 use crate::no_step::is_no_step;
-use crate::step::{Repeated, StepRule, Steps, mask};
+use crate::step::{Repeated, Step, StepRule, Steps, mask};
 use crate::step_name::{is_counted, part_of_step, says_step};
 use crate::strings::StrId;
 use hashbrown::HashMap;
@@ -151,6 +151,18 @@ impl StepEvidence<'_> {
         Some(Repeated { what, count: ranges.len(), name: mask(first), why })
     }
 
+    /// Whether ranges of a thread launch as much of the work as steps do, apart from the first of them. Costs
+    /// as much as there are ranges, where [`Self::refusal`] looks at all events.
+    pub(crate) fn hold_enough(&self, lane: u32, steps: &[Step]) -> bool {
+        let ranges: Vec<Span> = steps.iter().map(|s| s.host).collect();
+        let is_enough = |warm_up: &[Span], later: &[Span]| {
+            let total = self.work.total - self.work.time(lane, warm_up);
+            self.work.time(lane, later) * 100 >= total * HELD_PCT
+        };
+        let (first, later) = ranges.split_at(ranges.len().min(1));
+        !self.work.is_known || is_enough(&[], &ranges) || is_enough(first, later)
+    }
+
     /// The thread of the first step.
     fn lane_of_first(&self, steps: &Steps) -> Option<u32> {
         let (first, c) = (steps.steps.first()?, self.c);
@@ -178,14 +190,14 @@ impl StepEvidence<'_> {
         let c = self.c;
         let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
         let is_free = says_step(names);
+        let may_be_inside_ranges = !is_free && !self.in_requests && !is_counted(names);
         let kinds = c.strings.each(|text| self.around(text));
         // By name: the first and last of the ranges that each holds.
         let mut around: BTreeMap<StrId, Vec<(usize, usize)>> = BTreeMap::new();
         for row in (0..self.classes.len()).filter(|row: &usize| match self.classes.get(*row) {
             Some(Class::Python) => !is_free && kinds.get(c.name(*row)) == Some(&Some(Class::Python)),
             Some(Class::Annotation) => {
-                let may_be = kinds.get(c.name(*row)).is_some_and(Option::is_some);
-                !is_free && !self.in_requests && may_be && !is_counted(names)
+                may_be_inside_ranges && kinds.get(c.name(*row)).is_some_and(Option::is_some)
             }
             Some(Class::HostOp) => steps.rule == StepRule::Repeat,
             _ => false,
