@@ -127,12 +127,14 @@ pub(crate) fn families(ranks: &[ListedGroups]) -> Vec<GroupFamily> {
                 groups: Vec::new(),
             });
             family.of_part[part].push(local);
-            if let Err(at) = family.groups.binary_search(members) {
-                family.groups.insert(at, members.clone());
-            }
+            family.groups.push(members.clone());
         }
     }
     let mut families: Vec<GroupFamily> = found.into_values().collect();
+    for family in &mut families {
+        family.groups.sort_unstable();
+        family.groups.dedup();
+    }
     families.sort_by_key(GroupFamily::is_default);
     families
 }

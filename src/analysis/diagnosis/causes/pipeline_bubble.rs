@@ -54,7 +54,7 @@ struct StageMessages {
 
 impl StageMessages {
     fn of(job: &Job) -> Self {
-        let is_pipeline = |(i, g): (u32, &Group)| job.mesh.is_pipeline(&job.parts, i, g);
+        let is_pipeline = |(i, g): (u32, &Group)| job.mesh.is_pipeline(i, g);
         let groups = (0..).zip(&job.matched.groups).map(is_pipeline).collect();
         let mut pipeline_of: BTreeMap<u32, usize> = BTreeMap::new();
         for (i, run) in Pipelines::of(job).runs.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Collects the calls of a rank.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use hta_trace::collective::group::HeaderGroups;
 use hta_trace::collective::{CallShapes, CollectiveCall, LocalGroup, Message, RankCalls};
 use hta_trace::meta::Meta;
@@ -53,9 +53,10 @@ impl CallCollector {
 
     /// Adds the groups of the file's header that no call names.
     pub(super) fn list(&mut self, meta: &Meta) {
+        let known = |g: &LocalGroup| (g.name.clone(), g.members.clone());
+        let mut all: HashSet<_> = self.groups.iter().map(known).collect();
         for group in HeaderGroups::new(meta).all() {
-            let is_known = |g: &LocalGroup| g.name == group.name && g.members == group.members;
-            if !self.groups.iter().any(is_known) {
+            if all.insert(known(&group)) {
                 self.group(group);
             }
         }

@@ -26,28 +26,38 @@ pub(crate) struct Atoms {
 /// Cuts `world` ranks by all families, given in an order that decides between those with equally few calls:
 /// the last is dropped first.
 pub(crate) fn atoms(world: u32, families: &[CutBy]) -> Atoms {
-    let mut dropped = BTreeSet::new();
-    loop {
-        let kept = || families.iter().enumerate().filter(|(i, _)| !dropped.contains(i));
-        if let Some(atoms) = divide(world, kept().map(|(_, f)| &f.factors)) {
-            return Atoms { atoms, dropped };
-        }
-        let Some((fewest, _)) = kept().min_by_key(|(i, f)| (f.calls, std::cmp::Reverse(*i))) else {
-            return Atoms { atoms: Vec::new(), dropped };
-        };
-        dropped.insert(fewest);
-    }
+    let mut order: Vec<usize> = (0..families.len()).collect();
+    order.sort_by_key(|i| (std::cmp::Reverse(families[*i].calls), *i));
+    // Cuts that divide each other still do so without some of them. So families are added, those with most
+    // calls first, until one contradicts those before.
+    let mut cuts: BTreeSet<u32> = BTreeSet::from([1, world]);
+    let kept = order.iter().take_while(|i| world > 0 && add_cuts(&mut cuts, &families[**i].factors)).count();
+    let dropped = order.into_iter().skip(kept).collect();
+    let cuts: Vec<u32> = cuts.into_iter().filter(|cut| (1..=world).contains(cut)).collect();
+    let atom = |w: &[u32]| Factor { size: w[1] / w[0], stride: w[0] };
+    Atoms { atoms: cuts.windows(2).map(atom).collect(), dropped }
 }
 
-/// Ratios of neighbouring cuts; `None` if one cut does not divide the next.
-fn divide<'a>(world: u32, families: impl Iterator<Item = &'a GroupFactors>) -> Option<Vec<Factor>> {
-    let mut cuts: BTreeSet<u32> = BTreeSet::from([1, world]);
-    for factor in families.flatten() {
-        cuts.extend([factor.stride, factor.stride.checked_mul(factor.size)?]);
+/// Adds the cuts of a family; none of them if one divides not the next, or is not divided by the one before.
+fn add_cuts(cuts: &mut BTreeSet<u32>, factors: &GroupFactors) -> bool {
+    let mut added = Vec::new();
+    for at in factors.iter().flat_map(|f| [Some(f.stride), f.stride.checked_mul(f.size)]) {
+        let before = at.and_then(|at| cuts.range(..=at).next_back().copied());
+        let behind = at.and_then(|at| cuts.range(at..).next().copied());
+        let fits = |at: u32| {
+            before.is_some_and(|b| at.is_multiple_of(b)) && behind.is_some_and(|b| b.is_multiple_of(at))
+        };
+        let Some(at) = at.filter(|at| fits(*at)) else {
+            added.iter().for_each(|at| {
+                cuts.remove(at);
+            });
+            return false;
+        };
+        if cuts.insert(at) {
+            added.push(at);
+        }
     }
-    let cuts: Vec<u32> = cuts.into_iter().collect();
-    let atom = |w: &[u32]| w[1].is_multiple_of(w[0]).then(|| Factor { size: w[1] / w[0], stride: w[0] });
-    (cuts.last() == Some(&world)).then(|| cuts.windows(2).map(atom).collect::<Option<Vec<Factor>>>())?
+    true
 }
 
 /// The atoms that a product of factors consists of.
@@ -94,6 +104,35 @@ mod tests {
     fn of_two_that_contradict_each_other_the_one_with_fewer_calls_is_dropped() {
         let both = [family(&[(4, 1)], 3), family(&[(6, 1)], 9)];
         assert_eq!((sizes(12, &both), atoms(12, &both).dropped), (vec![(6, 1), (2, 6)], BTreeSet::from([0])));
+    }
+
+    proptest::proptest! {
+        /// Families are dropped one by one, that with the fewest calls first, until no cut contradicts another.
+        #[test]
+        fn the_most_families_with_most_calls_are_kept(
+            world in 0u32..40,
+            all in proptest::collection::vec((proptest::collection::vec((0u32..7, 0u32..9), 0..3), 0u64..4), 0..6),
+        ) {
+            let all: Vec<CutBy> = all.iter().map(|(factors, calls)| family(factors, *calls)).collect();
+            let found = atoms(world, &all);
+            let fits = |kept: &[usize]| {
+                let factors = kept.iter().flat_map(|i| &all[*i].factors);
+                let mut cuts: Vec<u32> = factors.flat_map(|f| [f.stride, f.stride * f.size]).collect();
+                cuts.extend([1, world]);
+                cuts.sort_unstable();
+                cuts[0] > 0 && cuts.last() == Some(&world) && cuts.windows(2).all(|w| w[1].is_multiple_of(w[0]))
+            };
+            let mut kept: Vec<usize> = (0..all.len()).collect();
+            kept.sort_by_key(|i| (std::cmp::Reverse(all[*i].calls), *i));
+            let mut dropped = BTreeSet::new();
+            while !fits(&kept) {
+                let Some(last) = kept.pop() else { break };
+                dropped.insert(last);
+            }
+            proptest::prop_assert_eq!(&found.dropped, &dropped);
+            let product: u32 = found.atoms.iter().map(|a| a.size).product();
+            proptest::prop_assert_eq!(product, world.max(1));
+        }
     }
 
     /// Every mesh is recovered from its dimensions.

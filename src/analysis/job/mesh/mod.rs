@@ -32,10 +32,10 @@ use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors
 use crate::job::groups::Group;
 use crate::job::matching::Matched;
 use crate::job::mesh::naming::{named_atoms, told_atoms};
-use crate::job::mesh::usage::{LocalFamilies, Neighbours, Usage, local_families, usages};
+use crate::job::mesh::usage::{LocalFamilies, Usage, lines, local_families, usages};
 use crate::job::part::RankSummary;
 use hta_read::coordinates::NamedPlace;
-use hta_trace::collective::{CollectiveCall, Members, Message};
+use hta_trace::collective::Members;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use usage::group_uses;
 
@@ -146,6 +146,8 @@ pub struct Mesh {
     pub(crate) hosts: Hosts,
     /// By group of the job, its program and family.
     of_group: Vec<Option<(usize, usize)>>,
+    /// By group of the job: whether its ranks do nothing but send to the next and back.
+    is_line: Vec<bool>,
     /// What the names of files say, where several meshes fit them.
     named: BTreeMap<u32, NamedPlace>,
 }
@@ -168,7 +170,7 @@ impl Mesh {
         let of_group = matched.groups.iter().map(|g| listed(g).or_else(|| place_of(&programs, g)));
         let of_group = of_group.collect();
         let named = if told.shape.is_none() { told.files.clone() } else { BTreeMap::new() };
-        Self { programs, hosts, of_group, named }
+        Self { programs, hosts, of_group, is_line: lines(parts, matched), named }
     }
 
     /// The position of a rank along a dimension, counted from 0. In a program of one dimension, where it is
@@ -188,13 +190,14 @@ impl Mesh {
 
     /// Whether a group of the job is a pipeline: by its dimension or what it is called, or because its ranks
     /// do nothing but send to the next and back. Two ranks, or a ring, may as well be something else.
-    pub(crate) fn is_pipeline(&self, parts: &[RankSummary], index: u32, group: &Group) -> bool {
+    pub(crate) fn is_pipeline(&self, index: u32, group: &Group) -> bool {
         let is_pp = |name: &str| name.split('_').any(|word| word == "pp");
         let is_sure = |f: &&MeshFamily| f.source != DimensionSource::Use;
         let name = self.family_of(index).filter(is_sure).and_then(|f| f.name.as_deref());
         let called = group.desc.as_deref().or(group.name.as_deref()).map(group_name);
         let is_called = matches!(called, Some(GroupName::Dimension(name)) if is_pp(name));
-        name.map_or(is_called, is_pp) || is_line(parts, group)
+        let is_line = || self.is_line.get(index as usize).copied().unwrap_or_default();
+        name.map_or(is_called, is_pp) || is_line()
     }
 
     /// The family of a group of the job.
@@ -207,21 +210,6 @@ impl Mesh {
     pub(crate) fn dimension_of(&self, group: u32) -> Option<&str> {
         self.family_of(group)?.name.as_deref()
     }
-}
-
-/// Whether the ranks of a group do nothing but send to the next and back.
-fn is_line(parts: &[RankSummary], group: &Group) -> bool {
-    let mut neighbours = Neighbours::default();
-    for (part, local) in &group.uses {
-        let Some(calls) = parts.get(*part as usize).map(|p| &p.calls) else { return false };
-        let is_of_group = |c: &&CollectiveCall| c.shape.group == *local;
-        if calls.calls.iter().filter(is_of_group).any(|c| !c.shape.kind.is_point_to_point()) {
-            return false;
-        }
-        let call = |m: &&Message| calls.calls.get(m.call as usize).filter(is_of_group).is_some();
-        calls.edges.iter().filter(call).for_each(|m| neighbours.add(m));
-    }
-    neighbours.are_line()
 }
 
 /// The program and family of a group that no rank lists: the one with its members, and if possible its

@@ -24,10 +24,10 @@ const FEWEST_OF_TENSORS: u64 = 4;
 
 /// To which ranks each rank sends.
 #[derive(Debug, Default)]
-pub(super) struct Neighbours(BTreeMap<u32, BTreeSet<u32>>);
+struct Neighbours(BTreeMap<u32, BTreeSet<u32>>);
 
 impl Neighbours {
-    pub(super) fn add(&mut self, message: &Message) {
+    fn add(&mut self, message: &Message) {
         self.0.entry(message.src).or_default().insert(message.dst);
     }
 
@@ -38,7 +38,7 @@ impl Neighbours {
     }
 
     /// Whether at least three ranks send to the next and back, but the last not to the first.
-    pub(super) fn are_line(&self) -> bool {
+    fn are_line(&self) -> bool {
         let ends = self.0.values().filter(|to| to.len() == 1).count();
         self.are_mutual() && self.0.len() > 2 && ends == 2
     }
@@ -122,8 +122,7 @@ pub(crate) struct GroupUse {
 
 /// The use of each group of the job.
 pub(crate) fn group_uses(parts: &[RankSummary], matched: &Matched, hosts: &Hosts) -> Vec<GroupUse> {
-    let group_of = |part: usize, local: u32| matched.group_of(part as u32, local).map(|g| g as usize);
-    let counted = counted(parts, matched.groups.len(), group_of);
+    let counted = counted_by_group(parts, matched);
     let together = |g: &Group| {
         g.members.as_ref().is_none_or(|members| hosts.are_together(members.iter()) != Some(false))
     };
@@ -132,6 +131,17 @@ pub(crate) fn group_uses(parts: &[RankSummary], matched: &Matched, hosts: &Hosts
         dimensions: c.dimensions(steps(parts), &|| together(g)),
     };
     counted.iter().zip(&matched.groups).map(of_group).collect()
+}
+
+/// By group of the job, whether its ranks do nothing but send to the next and back.
+pub(super) fn lines(parts: &[RankSummary], matched: &Matched) -> Vec<bool> {
+    let is_line = |c: &FamilyUse| c.messages == c.usage.calls && c.neighbours.are_line();
+    counted_by_group(parts, matched).iter().map(is_line).collect()
+}
+
+fn counted_by_group(parts: &[RankSummary], matched: &Matched) -> Vec<FamilyUse> {
+    let group_of = |part: usize, local: u32| matched.group_of(part as u32, local).map(|g| g as usize);
+    counted(parts, matched.groups.len(), group_of)
 }
 
 /// Steps of all ranks.

@@ -355,7 +355,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model:
             step: w.step,
             label: w.label,
             is_partial: w.is_partial,
-            spans: w.parts.clone(),
+            spans: w.parts().to_vec(),
             compute_only: s.compute() - s.overlap(),
             overlapped: s.overlap(),
             exposed: s.exposed_communication(),
