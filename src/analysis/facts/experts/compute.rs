@@ -66,7 +66,7 @@ impl ExpertCompute {
         if dispatch.shape.on_host {
             let between = Span::new(dispatch.span.end, combine.submit.max(dispatch.span.end));
             let ranges = dispatch.shape.thread.and_then(|lane| self.ranges.get(&lane));
-            let named = ranges.map_or(0, |r| r.parts_in(between).map(|s| s.len()).sum());
+            let named = ranges.map_or(0, |r| r.len_in(between));
             let whole = combine.submit - dispatch.released;
             return if named > 0 { (named, true) } else { (whole.max(0), false) };
         }

@@ -93,6 +93,11 @@ impl ExpertLayer {
     }
 }
 
+/// Most exchanges of one group, step and direction that wait for the way back. The dispatches of a few layers
+/// may be open at once; exchanges that are no layers never have a way back, and a trace may have any number
+/// of them.
+const MOST_OPEN: usize = 64;
+
 /// What may be one layer's exchanges: of one group, step and direction.
 type PairKey = (u32, Option<u32>, Direction);
 
@@ -112,7 +117,7 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
             // The last before the experts, where each exchange may be a dispatch.
             let i = if is_either { last - k } else { k };
             let d = before.get(i)?;
-            let dispatch = calls.calls.get(d.call as usize)?;
+            let dispatch = calls.calls.get(d.call as usize).filter(|_| is_mirrored(d, e))?;
             let (expert, is_named) = compute.between(dispatch, call);
             let is_of_experts =
                 is_named || e.is_of_experts || d.is_of_experts || is_uneven(&d.sizes.received_parts);
@@ -121,8 +126,7 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
             let are_told = d.role == Some(LayerRole::Dispatch) && e.role == Some(LayerRole::Combine);
             let has_work = expert > 0 && (is_named || are_told || !is_either && !compute.has_named(dispatch));
             let is_fused = d.is_fused || e.is_fused;
-            (is_mirrored(d, e) && (is_fused || has_work && is_of_experts))
-                .then_some((i, (!is_fused).then_some(expert)))
+            (is_fused || has_work && is_of_experts).then_some((i, (!is_fused).then_some(expert)))
         });
         match found {
             Some((i, expert)) => {
@@ -138,6 +142,7 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
                 };
                 before.pop_if(|d| is_second(d));
                 before.push(e);
+                before.drain(..before.len().saturating_sub(MOST_OPEN));
             }
         }
     }
