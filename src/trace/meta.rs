@@ -1,5 +1,6 @@
 //! Metadata of a trace file: rank, job, host, devices, time base.
 
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
@@ -105,7 +106,33 @@ pub struct Device {
     pub shared_memory_per_sm: Option<u32>,
 }
 
+/// Which of the recorded devices has a number.
+pub(crate) struct DeviceNumbers {
+    places: HashMap<i64, usize>,
+    /// Whether all are of one product.
+    are_alike: bool,
+}
+
+impl DeviceNumbers {
+    pub(crate) fn new(devices: &[Device]) -> Self {
+        // Of several devices with one number the first counts.
+        let places = devices.iter().enumerate().rev().map(|(place, d)| (d.id, place)).collect();
+        let are_alike = devices.windows(2).all(|w| matches!(w, [a, b] if a.product() == b.product()));
+        Self { places, are_alike: are_alike && !devices.is_empty() }
+    }
+
+    /// The place of the device with a number, or of any one where all are of one product.
+    pub(crate) fn place(&self, device: Option<i64>) -> Option<usize> {
+        let numbered = device.and_then(|id| self.places.get(&id));
+        numbered.copied().or_else(|| self.are_alike.then_some(0))
+    }
+}
+
 impl Device {
+    fn product(&self) -> (&str, Option<u64>, Option<u32>) {
+        (&self.name, self.memory_bytes, self.sm_count)
+    }
+
     /// The name of a product that can be identified by its properties, if the file has no name (as with ROCm
     /// in containers).
     fn known_name(&self) -> Option<&'static str> {

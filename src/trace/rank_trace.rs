@@ -19,7 +19,7 @@ use crate::launch::{LaunchLinks, is_graph_launch};
 use crate::launch_times::LaunchTimes;
 use crate::loop_steps::or_loop;
 use crate::memory;
-use crate::meta::{Device, Meta, RankSource};
+use crate::meta::{Device, DeviceNumbers, Meta, RankSource};
 use crate::overrun::{self, Overruns};
 use crate::record_edges::RecordEdges;
 use crate::shared::SharedFacts;
@@ -265,13 +265,8 @@ impl RankTrace {
     /// The recorded properties of a device. ROCm numbers the devices of activities otherwise than those of
     /// properties, so if no device has the number, those of any one count where all are of one product.
     pub fn device_properties(&self, device: Option<i64>) -> Option<&Device> {
-        let devices = &self.meta.devices;
-        let first = devices.first()?;
-        let is_same = |d: &Device| {
-            d.name == first.name && d.memory_bytes == first.memory_bytes && d.sm_count == first.sm_count
-        };
-        let numbered = device.and_then(|id| devices.iter().find(|d| d.id == id));
-        numbered.or_else(|| devices.iter().all(is_same).then_some(first))
+        let numbers = self.shared(|trace| DeviceNumbers::new(&trace.meta.devices));
+        self.meta.devices.get(numbers.place(device)?)
     }
 
     /// The windows of one device for which analyses report.
@@ -314,7 +309,7 @@ impl RankTrace {
                 let Some(span) = w.step.and_then(|i| on_device.0.get(i as usize)) else { return };
                 let start = span.start.clamp(work.capture.start, work.capture.end.max(work.capture.start));
                 w.scope = Scope::DeviceStep;
-                w.parts = vec![Span::new(start, span.end.min(work.capture.end).max(start))];
+                w.set_parts(vec![Span::new(start, span.end.min(work.capture.end).max(start))]);
             });
         }
         all

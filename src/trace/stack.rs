@@ -15,6 +15,10 @@ use hta_base::units::{Ns, Span};
 /// ns.
 const CLIP_BELOW: Ns = 1_000;
 
+/// Most events that are looked at outward from one. Python stops calls that nest half as deep; without a limit
+/// events that all nest in each other, in a file made for it, cost the square of their number.
+pub const MOST_AROUND: usize = 2_048;
+
 /// The trees of one trace, indexed by row. Compact: three numbers per event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StackForest {
@@ -51,11 +55,11 @@ impl StackForest {
     }
 
     /// An event and those around it, innermost first. At most as many as the event is deep, because wrong ids
-    /// in a file may form a cycle.
+    /// in a file may form a cycle, and at most [`MOST_AROUND`].
     #[inline]
     pub fn outward(&self, row: u32) -> impl Iterator<Item = u32> {
         let count = self.depth(row).unwrap_or(0) as usize + 1;
-        std::iter::successors(Some(row), |r| self.parent(*r)).take(count)
+        std::iter::successors(Some(row), |r| self.parent(*r)).take(count.min(MOST_AROUND))
     }
 
     /// Number of events around this one; `None` outside the trees.

@@ -39,18 +39,29 @@ pub struct Window {
     pub label: Option<i64>,
     /// Of a step: whether it is cut by the capture, or has far less work than the others.
     pub is_partial: Option<bool>,
-    /// Disjoint and in order.
-    pub parts: Vec<Span>,
+    parts: Vec<Span>,
+    /// Of all parts.
+    len: Ns,
 }
 
 impl Window {
     /// A window of one part that is no step.
     pub fn whole(scope: Scope, span: Span) -> Self {
-        Self { scope, step: None, label: None, is_partial: None, parts: vec![span] }
+        Self { scope, step: None, label: None, is_partial: None, parts: vec![span], len: span.len() }
+    }
+
+    /// Disjoint and in order.
+    pub fn parts(&self) -> &[Span] {
+        &self.parts
+    }
+
+    pub(crate) fn set_parts(&mut self, parts: Vec<Span>) {
+        self.len = parts.iter().map(|p| p.len()).sum();
+        self.parts = parts;
     }
 
     pub fn len(&self) -> Ns {
-        self.parts.iter().map(|p| p.len()).sum()
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
@@ -100,7 +111,9 @@ pub fn windows(
         if capture.end > at || outside.is_empty() {
             outside.push(Span::new(at.min(capture.end), capture.end));
         }
-        all.push(Window { parts: outside, ..Window::whole(Scope::Outside, capture) });
+        let mut rest = Window::whole(Scope::Outside, capture);
+        rest.set_parts(outside);
+        all.push(rest);
     }
     all
 }

@@ -99,8 +99,8 @@ pub(crate) fn push(
     }
     for w in &windows {
         for (rule, f) in &found {
-            let (count, size_bytes) = f.starts_in(&w.parts);
-            let len_in = |u: &Union| w.parts.iter().map(|p| u.len_in(*p)).sum::<Ns>();
+            let (count, size_bytes) = f.starts_in(w.parts());
+            let len_in = |u: &Union| w.parts().iter().map(|p| u.len_in(*p)).sum::<Ns>();
             table.push(CopyRuleRow {
                 rank: trace.rank,
                 device: work.device,

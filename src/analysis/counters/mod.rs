@@ -104,10 +104,7 @@ impl Analysis for CountersOf {
         let sms = multiprocessors(trace);
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             let scopes = scopes(trace, work, options);
-            let asked = scopes
-                .iter()
-                .map(|(_, w)| w.parts.as_slice())
-                .chain(in_time.iter().map(std::slice::from_ref));
+            let asked = scopes.iter().map(|(_, w)| w.parts()).chain(in_time.iter().map(std::slice::from_ref));
             let mut means_then_buckets = loads(&kernels(trace, work, &sms), &asked.collect::<Vec<_>>());
             let buckets = means_then_buckets.split_off(scopes.len());
             push_means(&mut means, trace, work, scopes.iter().zip(means_then_buckets));
@@ -137,7 +134,7 @@ const STEPS: &str = "steps";
 /// The windows of the means, with their names.
 fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<(&'static str, Window)> {
     let windows = trace.windows(work, &options.model);
-    let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
+    let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| w.parts());
     let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max());
     let whole = all.map(|(a, b)| (STEPS, Window::whole(Scope::Span, Span::new(a, b))));
     whole.into_iter().chain(windows.into_iter().map(|w| (w.scope.name(), w))).collect()

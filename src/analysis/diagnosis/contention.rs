@@ -151,7 +151,7 @@ fn push_window(
     w: &Window,
 ) {
     let mut sums: BTreeMap<(&str, bool), (u64, u64, Ns, Ns)> = BTreeMap::new();
-    for part in &w.parts {
+    for part in w.parts() {
         let inside = times_in(kernels, *part).filter(|(i, _)| part.holds(kernels[*i].start));
         for (k, usual) in inside.filter_map(|(i, _)| Some((&kernels[i], *usual.get(&i)?))) {
             let name = trace.text(trace.activities[k.activity as usize].name);

@@ -77,7 +77,7 @@ pub(crate) fn push(
     let best = ways.iter().filter_map(|(c, _)| host_rate(c)).fold(0.0, f64::max);
     for w in windows {
         let mut sums: BTreeMap<&'static str, CopyTime> = BTreeMap::new();
-        for part in &w.parts {
+        for part in w.parts() {
             let first = own.partition_point(|c| c.span.start < part.start);
             for c in own[first..].iter().take_while(|c| c.span.start < part.end) {
                 let sum = sums.entry(c.direction).or_default();

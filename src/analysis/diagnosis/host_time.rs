@@ -144,6 +144,6 @@ impl<'a> HostTimes<'a> {
 fn of_window(trace: &RankTrace) -> impl Fn((usize, &Window)) -> Vec<(Span, usize)> {
     move |(i, w)| match (w.scope, w.step.and_then(|i| trace.steps.steps.get(i as usize))) {
         (Scope::DeviceStep, Some(step)) => vec![(step.host.intersect(trace.capture), i)],
-        _ => w.parts.iter().map(|span| (*span, i)).collect(),
+        _ => w.parts().iter().map(|span| (*span, i)).collect(),
     }
 }

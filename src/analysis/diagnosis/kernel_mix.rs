@@ -40,7 +40,7 @@ pub(crate) fn push(
 ) {
     for w in windows {
         let mut sums: BTreeMap<&'static str, (Ns, u64)> = BTreeMap::new();
-        for part in &w.parts {
+        for part in w.parts() {
             for (i, time) in times_in(kernels, *part) {
                 let sum = sums.entry(mix_category(kernels[i].work).name()).or_default();
                 sum.0 += time;

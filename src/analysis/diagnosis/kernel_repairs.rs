@@ -51,7 +51,7 @@ pub(crate) fn push(
     let repairs = repairs(facts, kernels);
     for w in windows {
         let mut sums: BTreeMap<CauseKind, RepairedSums> = BTreeMap::new();
-        for part in &w.parts {
+        for part in w.parts() {
             for (i, time) in times_in(kernels, *part) {
                 for (kind, ideal) in &repairs[i] {
                     let sum = sums.entry(*kind).or_default();

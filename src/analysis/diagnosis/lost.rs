@@ -187,7 +187,7 @@ fn push_window(
     around: StrId,
 ) {
     let mut sums: HashMap<(CauseKind, StrId, StrId), PieceSum> = HashMap::new();
-    for span in &w.parts {
+    for span in w.parts() {
         let first = pieces.partition_point(|p| p.span.end <= span.start);
         for p in pieces[first..].iter().take_while(|p| p.span.start < span.end) {
             let sum = sums.entry((p.kind, p.key, p.detail)).or_default();

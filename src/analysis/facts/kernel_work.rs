@@ -40,6 +40,7 @@ impl KernelWorks {
                 ops,
                 of_experts,
                 of_shards: HashMap::new(),
+                gathers: None,
                 tensor_cores,
                 optimizers: OptimizerSteps::of(trace),
             };
@@ -64,6 +65,8 @@ struct Finder<'a> {
     of_experts: HashMap<StrId, bool>,
     /// The same for operators that copy sharded parameters and gradients.
     of_shards: HashMap<StrId, bool>,
+    /// Whether the rank gathers or scatters what is sharded, once it was asked.
+    gathers: Option<bool>,
     /// By name and device.
     tensor_cores: HashMap<(StrId, Option<i64>), TensorCores>,
     optimizers: Arc<OptimizerSteps>,
@@ -152,7 +155,8 @@ impl Finder<'_> {
                 let is_copy = || {
                     ["aten::split_with_sizes_copy", "aten::_chunk_cat"].iter().any(|op| text.starts_with(op))
                 };
-                text.starts_with("fsdp::") || (is_copy() && gathers(trace))
+                text.starts_with("fsdp::")
+                    || (is_copy() && *self.gathers.get_or_insert_with(|| gathers(trace)))
             })
         })
     }

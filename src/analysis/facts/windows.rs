@@ -18,7 +18,7 @@ pub(crate) struct WindowAccount {
 
 impl WindowAccount {
     pub(crate) fn new(work: &DeviceWork, window: Window) -> Self {
-        Self { shares: work.timeline.shares_in_all(&window.parts), window }
+        Self { shares: work.timeline.shares_in_all(window.parts()), window }
     }
 
     /// Time in which nothing runs, ns.

@@ -198,7 +198,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[work.capture]);
     let texts: Vec<Cow<str>> = idle.keys().iter().map(|(_, name)| use_name(*name)).collect();
     for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
-        let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(&w.parts)).collect();
+        let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(w.parts())).collect();
         for (w, Split { sums, host }) in some.iter().zip(splits) {
             push_idle(&mut out.idle, trace.rank, work.device, None, w, sums);
             for used in host {

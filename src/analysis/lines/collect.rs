@@ -102,8 +102,8 @@ impl<'a> Collect<'a> {
         let id = self.sums.id(owner);
         add(self.sums.at(0, id), span.len());
         for (window, w) in self.scopes.windows().iter().enumerate().skip(1) {
-            let first = w.parts.partition_point(|p| p.end <= span.start);
-            let inside = w.parts.iter().skip(first).take_while(|p| p.start < span.end);
+            let first = w.parts().partition_point(|p| p.end <= span.start);
+            let inside = w.parts().iter().skip(first).take_while(|p| p.start < span.end);
             let ns: Ns = inside.map(|p| p.intersect(span).len()).sum();
             if ns > 0 {
                 add(self.sums.at(window, id), ns);

@@ -1,9 +1,11 @@
 //! The records of one device with their places, levels and allocations: what all tables are made of.
 
 use crate::facts::memory_places::{MemoryPlace, MemoryPlaces};
-use hta_base::units::Ns;
+use hta_base::units::{Ns, Span};
 use hta_trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, levels};
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::Step;
+use std::ops::Range;
 
 /// The memory of one device over the recording.
 pub(crate) struct RecordedDevice<'a> {
@@ -68,11 +70,15 @@ impl<'a> RecordedDevice<'a> {
         count.checked_sub(1).and_then(|last| self.levels.get(last)).copied().unwrap_or(self.before)
     }
 
+    /// The numbers of the records in a step (all, if none is given).
+    pub(crate) fn numbers_in(&self, step: Option<&Step>) -> Range<usize> {
+        let Some(Span { start, end }) = step.map(|s| s.host) else { return 0..self.records.len() };
+        let before = |t: Ns| self.records.partition_point(|r| r.ts < t);
+        before(start)..before(end).max(before(start))
+    }
+
     /// The first record with the highest level of those in a step (of all, if none is given).
-    pub(crate) fn peak(&self, step: Option<u32>) -> Option<usize> {
-        let of_step =
-            |number: &usize| step.is_none() || self.places.get(*number).is_some_and(|p| p.step == step);
-        let numbers = (0..self.levels.len()).filter(of_step);
-        numbers.max_by_key(|&n| (self.levels[n], std::cmp::Reverse(n)))
+    pub(crate) fn peak(&self, step: Option<&Step>) -> Option<usize> {
+        self.numbers_in(step).max_by_key(|&n| (self.levels.get(n), std::cmp::Reverse(n)))
     }
 }

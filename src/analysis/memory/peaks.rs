@@ -40,7 +40,7 @@ pub(crate) fn add(
     };
     described.extend(number.map(|number| Described { moment: Cow::Owned(asked.name()), step: None, number }));
     for step in super::steps::shown(trace, options) {
-        let number = memory.peak(Some(step.index));
+        let number = memory.peak(Some(step));
         described.extend(number.map(|number| Described {
             moment: Cow::Borrowed("step"),
             step: Some(step),
@@ -83,9 +83,6 @@ fn push_peak(
     else {
         return;
     };
-    let is_inside = |number: &usize| {
-        of.step.is_none_or(|step| memory.places.get(*number).is_some_and(|p| p.step == Some(step.index)))
-    };
     let around = place.step.and_then(|s| trace.steps.steps.get(s as usize));
     let chain = place.op.map(|op| {
         let mut names: Vec<&str> = places.chain(op).map(|row| trace.name(row)).collect();
@@ -104,7 +101,7 @@ fn push_peak(
         base_bytes: (!memory.is_relative).then_some(memory.before),
         is_relative: memory.is_relative,
         reserved_bytes: memory.reserved(n),
-        unused_max_bytes: (0..memory.records.len()).filter(is_inside).filter_map(|i| memory.unused(i)).max(),
+        unused_max_bytes: memory.numbers_in(of.step).filter_map(|i| memory.unused(i)).max(),
         seq: n as u64,
         ts_ns: Some(record.ts),
         in_step_ns: around.map(|s| record.ts.saturating_sub(s.host.start)),

@@ -72,9 +72,8 @@ pub(crate) fn add(
     let bytes = |number: &usize| memory.records.get(*number).map_or(0, |r| r.bytes);
     for step in shown(trace, options) {
         let (start, end) = (memory.level_before(step.host.start), memory.level_before(step.host.end));
-        let first = memory.records.partition_point(|r| r.ts < step.host.start);
-        let last = memory.records.partition_point(|r| r.ts < step.host.end).max(first);
-        let inside = || memory.levels.get(first..last).unwrap_or_default().iter().copied();
+        let numbers = memory.numbers_in(Some(step));
+        let inside = || memory.levels.get(numbers.clone()).unwrap_or_default().iter().copied();
         let survived = survivors.0.get(step.index as usize).and_then(Option::as_ref);
         table.push(MemoryStepRow {
             rank: memory.rank,

@@ -98,7 +98,7 @@ impl Analysis for Overlap {
                     // Of exchanges with kernels of their own; not where most of the exchange may be fused.
                     overlap_ratio: ratio(s.overlap(), s.communication())
                         .filter(|_| !hides_overlap(s.fused(), s.busy(), s.communication())),
-                    beside_compute_ns: w.parts.iter().map(|part| beside.len_in(*part)).sum(),
+                    beside_compute_ns: w.parts().iter().map(|part| beside.len_in(*part)).sum(),
                     fused_ns: s.fused(),
                     beside_fused_ns: s.beside_fused(),
                     exposed_upper_ns: s.exposed_communication() + s.fused(),

@@ -158,7 +158,7 @@ impl<'a> MeasuredQueue<'a> {
 
     /// Parts of a window; for the span, the queue's own span.
     fn parts(&self, w: &Window) -> Vec<Span> {
-        if w.scope == Scope::Span { vec![self.span] } else { w.parts.clone() }
+        if w.scope == Scope::Span { vec![self.span] } else { w.parts().to_vec() }
     }
 
     /// Launches that enter in a window, with the durations of their calls.
@@ -167,7 +167,7 @@ impl<'a> MeasuredQueue<'a> {
         let at = |t: Ns| entries.partition_point(|e| e.enter < t);
         let ranges: Vec<(usize, usize)> = match w.scope {
             Scope::Span => vec![(at(self.span.start), entries.len())],
-            _ => w.parts.iter().map(|p| (at(p.start), at(p.end.max(p.start)))).collect(),
+            _ => w.parts().iter().map(|p| (at(p.start), at(p.end.max(p.start)))).collect(),
         };
         ranges.into_iter().flat_map(move |(a, b)| entries[a..b].iter().zip(self.calls[a..b].iter().copied()))
     }
@@ -229,7 +229,7 @@ fn push_device(
         dur_ns: w.len(),
         launch_count: 0,
         empty_at_launch_count: 0,
-        blocked_call_ns: w.parts.iter().map(|p| blocked.len_in(*p)).sum(),
+        blocked_call_ns: w.parts().iter().map(|p| blocked.len_in(*p)).sum(),
         full_call_count: 0,
         full_call_ns: 0,
         other_call_ns: 0,

@@ -24,7 +24,7 @@ use hta_trace::category::Class;
 use hta_trace::kernel::short_name;
 use hta_trace::kernel::tensor_cores::TensorCores;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::strings::StrId;
+use hta_trace::strings::{ByText, StrId};
 
 table! {
     /// Kernels with PyProf's columns.
@@ -114,9 +114,9 @@ fn own_frames(stack: &str) -> String {
 const LAYER: &str = "layer:";
 
 /// The names of a Python frame and those around it, without frames of PyTorch and Python.
-fn frames_around(trace: &RankTrace, frame: u32) -> String {
-    let names = trace.stacks.outward(frame).map(|f| trace.name(f)).filter(|n| !is_internal(n));
-    names.collect::<Vec<_>>().join(";")
+fn frames_around(trace: &RankTrace, frame: u32, internal: &ByText<bool>) -> String {
+    let names = trace.stacks.outward(frame).map(|f| trace.columns.name(f as usize));
+    names.filter(|n| !internal.holds(*n)).map(|n| trace.text(n)).collect::<Vec<_>>().join(";")
 }
 
 /// The names of the annotations around a launch, outermost first; only those that name layers, if any does.
@@ -153,6 +153,7 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
     let launches: Vec<u32> = trace.activities.iter().filter_map(|a| a.launch()).collect();
     let frames = by_launch(trace, &launches, Class::Python);
     let annotations = by_launch(trace, &launches, Class::Annotation);
+    let internal = c.strings.each(is_internal);
     let mut shorts: HashMap<StrId, String> = HashMap::new();
     let mut stacks: HashMap<u32, String> = HashMap::new();
     let mut subs: HashMap<u32, u64> = HashMap::new();
@@ -173,7 +174,8 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
         let module = op.and_then(|o| modules.path(o)).map(String::from);
         let layer = module.or_else(|| annotated_layer(trace, *annotations.get(&a.launch()?)?));
         let frame = a.launch().and_then(|l| frames.get(&l));
-        let stack = frame.map(|frame| &*stacks.entry(*frame).or_insert_with(|| frames_around(trace, *frame)));
+        let stack = frame
+            .map(|frame| &*stacks.entry(*frame).or_insert_with(|| frames_around(trace, *frame, &internal)));
         // A backward operator has the stack and the inputs of its forward operator.
         let forward = op.zip(marked.as_ref()).and_then(|(o, m)| m.forward(o));
         let stack_of = |row: u32| args.text(Arg::CallStack, row).map(|t| own_frames(trace.text(t)));

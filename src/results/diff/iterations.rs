@@ -19,7 +19,7 @@ use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, fmt_signed_pct};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 table! {
     /// Iterations of one phase and batch on both sides: means of the iterations that count in
@@ -249,12 +249,11 @@ impl IterationChanges {
         if base.is_empty() || test.is_empty() {
             return None;
         }
-        let kinds: BTreeSet<ComparedKind> = base.iter().chain(test).map(|i| i.kind.clone()).collect();
-        let change = |kind: ComparedKind| {
-            let sides = [base, test].map(|side| side.iter().copied().filter(|i| i.kind == kind).collect());
-            KindChange::new(kind, sides)
-        };
-        Some(Self(kinds.into_iter().map(change).collect()))
+        let mut kinds: BTreeMap<&ComparedKind, [Vec<&CountedIteration>; 2]> = BTreeMap::new();
+        for (side, all) in [base, test].into_iter().enumerate() {
+            all.iter().for_each(|i| kinds.entry(&i.kind).or_default()[side].push(i));
+        }
+        Some(Self(kinds.into_iter().map(|(kind, sides)| KindChange::new(kind.clone(), sides)).collect()))
     }
 
     pub(crate) fn table(&self) -> Batch {

@@ -128,7 +128,8 @@ pub(crate) fn push(
         high_temperature: of_low.as_ref().and_then(|(_, high)| high.medians[1]),
     });
     for w in windows {
-        let inside = Union::new(w.parts.iter().flat_map(|part| busy.parts_in(*part)).collect::<Vec<Span>>());
+        let inside =
+            Union::new(w.parts().iter().flat_map(|part| busy.parts_in(*part)).collect::<Vec<Span>>());
         let of = within(&clocks, &inside);
         let is_known = i128::from(time_of(&of)) * 100 >= i128::from(inside.len()) * KNOWN_PCT;
         let at = state.within(&inside);

@@ -90,7 +90,7 @@ pub(crate) fn push(
     let most = BLOCKS / (trace.devices.len() * chosen.len()).max(1);
     let running = running(trace, work, owned.ways);
     for w in chosen {
-        let inside = w.parts.iter().flat_map(|span| {
+        let inside = w.parts().iter().flat_map(|span| {
             let (runs, idle) =
                 (from(&running, span.start, |p| p.span), from(owned.idle, span.start, |p| p.span));
             let near = DeviceTime { running: runs, idle }.take_while(|p| p.span.start < span.end);

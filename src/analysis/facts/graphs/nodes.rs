@@ -15,6 +15,7 @@ use hta_trace::graph_capture::{CaptureFile, CapturedCall, CapturedOperator, Node
 use hta_trace::graph_replay::graph_of;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::rules::copy_kind;
+use hta_trace::stack::MOST_AROUND;
 use hta_trace::strings::{Interner, StrId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -340,7 +341,7 @@ impl GraphNodes {
 
     /// The captured operator of an activity, and the operators around it.
     pub(crate) fn outward(&self, index: u32) -> impl Iterator<Item = u32> {
-        std::iter::successors(Some(index), move |i| self.operator(*i)?.outer)
+        std::iter::successors(Some(index), move |i| self.operator(*i)?.outer).take(MOST_AROUND)
     }
 }
 

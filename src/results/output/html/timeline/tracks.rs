@@ -226,15 +226,15 @@ impl SpansInWindow {
     ///   ProfilerStep          [=======][=======]        outermost that is shown
     /// ```
     fn skip_outer(&mut self) {
-        // Spans are in order of start and the outer ones first, so the outermost of all is the first. A
-        // thread that has nothing but one stack keeps its innermost frame.
-        let is_outer = |spans: &[TrackSpan]| {
-            let outermost = spans.split_first().filter(|(_, inner)| !inner.is_empty());
-            outermost.is_some_and(|(outer, inner)| inner.iter().all(|s| s.depth > outer.depth))
-        };
         for (_, (track, _)) in self.tracks.iter().filter(|((on_stream, ..), _)| !on_stream) {
             let spans = &mut self.spans[*track];
-            let outer = (0..spans.len()).take_while(|i| is_outer(&spans[*i..])).count();
+            // Spans are in order of start and the outer ones first, so the outermost of all is the first. A
+            // thread that has nothing but one stack keeps its innermost frame.
+            let (mut outer, mut least) = (0, usize::MAX);
+            for (i, span) in spans.iter().enumerate().rev() {
+                outer = if span.depth < least && i + 1 < spans.len() { outer + 1 } else { 0 };
+                least = least.min(span.depth);
+            }
             spans.drain(..outer);
             spans.iter_mut().for_each(|s| s.depth -= outer);
         }
