@@ -1,6 +1,6 @@
 //! Cost grows linearly with the size of a file, even if a number that is small in real traces (events of one
 //! correlation id, threads, devices, operators open at once, ends of flows, process groups) grows with the file.
-//! `tests/bench/growth.py` has more shapes and measures exponents.
+//! `tests/bench/growth.py` has more shapes and more commands.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -120,6 +120,65 @@ fn with_the_number_of_steps() {
         kernel(out, ts + 5, i + 1, 0, "");
     };
     grows_with_the_file(24_000, events, plain);
+}
+
+fn annotation(out: &mut String, ts: usize, dur: usize, name: &str) {
+    let _ = writeln!(
+        out,
+        r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur},"args":{{}}}},"#
+    );
+}
+
+#[test]
+fn with_the_number_of_ranges_that_count_up_and_are_not_called_steps() {
+    let events = |out: &mut String, i: usize| {
+        annotation(out, 20 * i, 18, &format!("execute_{i}"));
+        launch(out, 20 * i + 2, i + 1, 1);
+        kernel(out, 20 * i + 8, i + 1, 0, "");
+    };
+    grows_with_the_file(20_000, events, plain);
+}
+
+#[test]
+fn with_the_sets_of_ranges_that_may_be_steps() {
+    const N: usize = 16_000;
+    let events = |out: &mut String, i: usize| {
+        // Without digits: numbers would make one set of all.
+        let letters: String =
+            format!("{:x}", i % (N / 8)).bytes().map(|b| char::from(b'g' + b % 16)).collect();
+        annotation(out, 20 * i, 18, &letters);
+        launch(out, 20 * i + 2, i + 1, 1);
+        kernel(out, 20 * i + 8, i + 1, 0, "");
+    };
+    grows_with_the_file(N, events, plain);
+}
+
+#[test]
+fn with_the_number_of_exchanges_that_are_no_layers() {
+    let events = |out: &mut String, i: usize| {
+        let more = format!(
+            r#","Collective name":"all_to_allv","Process Group Name":"ep","Group size":2,"Process Group Ranks":"[0, 1]","Seq":{i},"In msg nelems":5,"Out msg nelems":5,"dtype":"Float""#
+        );
+        kernel(out, 10 * i, i, 0, &more);
+    };
+    grows_with_the_file(32_000, events, plain);
+}
+
+#[test]
+fn with_the_records_of_memory_in_steps() {
+    let events = |out: &mut String, i: usize| {
+        annotation(out, 20 * i, 18, &format!("ProfilerStep#{i}"));
+        launch(out, 20 * i + 2, i + 1, 1);
+        kernel(out, 20 * i + 8, i + 1, 0, "");
+        for (at, bytes) in [(i, 512), (i.wrapping_sub(1), -512i64)] {
+            let (addr, ts) = (at.wrapping_mul(512), 20 * i + 9);
+            let _ = writeln!(
+                out,
+                r#"{{"ph":"i","cat":"cpu_instant_event","name":"[memory]","s":"t","pid":1,"tid":1,"ts":{ts},"args":{{"Addr":{addr},"Bytes":{bytes},"Device Id":0,"Device Type":1,"Total Allocated":1024,"Total Reserved":4096}}}},"#
+            );
+        }
+    };
+    grows_with_the_file(20_000, events, plain);
 }
 
 #[test]
