@@ -270,6 +270,7 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
     let args = &AnalysisArgs::from_arg_matches(matches)?;
     let mut options = args.traces.options(stores)?;
     if let Some(results) = args.traces.paths.results(stores) {
+        let results = results.within(crate::cli::memory::limit(args.traces.common.memory_limit));
         return on_results(&asked, args, matches, &results, &options);
     }
     let mut analyses = chosen(name, asked, args, matches, &mut options)?;

@@ -5,6 +5,7 @@ use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::args::{CommonArgs, refuse_for_results};
 use crate::cli::exit::Exit;
 use crate::cli::kept_rows::KeptRows;
+use crate::cli::memory;
 use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::OutputArgs;
@@ -20,6 +21,7 @@ use hta_analysis::memory::tables::MemoryContent;
 use hta_analysis::registry;
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::table::schema::{Batch, Table};
+use hta_base::units::MemoryLimit;
 use hta_compat as compat;
 use hta_compat::Compat;
 use hta_read::discover::discover;
@@ -67,7 +69,8 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
     let [base_path, test_path] = [&args.base, &args.test].map(|path| Location::new(path, stores));
     // Find the files of both sets first, so that an error in the second set shows before the first is read.
-    let sides = [find("base", &base_path)?, find("test", &test_path)?];
+    let limit = memory::limit(args.common.memory_limit);
+    let sides = [find("base", &base_path, limit)?, find("test", &test_path, limit)?];
     let mut guarded = Inputs::default();
     sides.iter().for_each(|side| side.guard(&mut guarded));
     args.common.guard(&mut guarded);
@@ -192,9 +195,9 @@ enum DiffSide {
     Results(Results),
 }
 
-fn find(name: &str, path: &Location) -> anyhow::Result<DiffSide> {
+fn find(name: &str, path: &Location, limit: Option<MemoryLimit>) -> anyhow::Result<DiffSide> {
     if let Some(results) = Results::found(path) {
-        return Ok(DiffSide::Results(results));
+        return Ok(DiffSide::Results(results.within(limit)));
     }
     let inputs = discover(std::slice::from_ref(path)).with_context(|| of_set(name))?;
     Ok(DiffSide::Traces(path.clone(), inputs))

@@ -1,6 +1,7 @@
 //! `hta report`: writes the HTML report again from a results folder, or with another one as its baseline.
 
 use crate::cli::exit::Exit;
+use crate::cli::memory;
 use crate::cli::output::{note, print, print_report, print_text, width};
 use clap::{Args, ValueEnum};
 use hta_analysis::api::Options;
@@ -71,8 +72,9 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let folder = Location::new(&args.results, stores);
     let base = args.against.as_ref().map(|base| Location::new(base, stores));
-    let results = Results::open(&folder)?;
-    let base = base.map(Results::open).transpose()?;
+    let open = |place: &Location| Results::open(place).map(|r| r.within(memory::limit(None)));
+    let results = open(&folder)?;
+    let base = base.as_ref().map(open).transpose()?;
     let name = if args.against.is_some() { "compare.html" } else { "report.html" };
     let page_of_folder = args.results.join(name);
     let out = args.out.clone().unwrap_or_else(|| page_of_folder.clone());
@@ -89,7 +91,7 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
         guarded.allow_file(&out)?;
     }
     let options = &mut Options::default();
-    let against = base.map(|base| Against::read(Results::open(&folder)?, base, options)).transpose()?;
+    let against = base.map(|base| Against::read(open(&folder)?, base, options)).transpose()?;
     let mut page = Vec::new();
     write(&results, against.as_ref(), &args.html.options(), &mut page)?;
     if let Some(against) = &against {

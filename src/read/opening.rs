@@ -21,10 +21,7 @@ pub(crate) fn open_any(at: &Location) -> io::Result<(Compression, Box<dyn Source
 }
 
 fn sniffed(at: &Location) -> io::Result<(Compression, Box<dyn Read + Send>)> {
-    // The file is opened several times, which would block on a pipe.
-    if !at.is_remote() && !std::fs::metadata(at)?.is_file() {
-        return Err(io::Error::other("expected a file, found a pipe, socket or device"));
-    }
+    at.check_file()?;
     let mut head = [0; 4];
     let mut file = at.open()?;
     let mut n = 0;

@@ -149,11 +149,10 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
     let marked = MarkedInputs::new(trace);
     let mut labeller = Labeller::new(trace, marked.as_ref(), labels);
     let modules = RowModules::new(trace);
-    let (c, args) = (&trace.columns, &trace.columns.args);
+    let (c, args, internal) = (&trace.columns, &trace.columns.args, trace.columns.strings.each(is_internal));
     let launches: Vec<u32> = trace.activities.iter().filter_map(|a| a.launch()).collect();
     let frames = by_launch(trace, &launches, Class::Python);
     let annotations = by_launch(trace, &launches, Class::Annotation);
-    let internal = c.strings.each(is_internal);
     let mut shorts: HashMap<StrId, String> = HashMap::new();
     let mut stacks: HashMap<u32, String> = HashMap::new();
     let mut subs: HashMap<u32, u64> = HashMap::new();

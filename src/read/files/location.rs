@@ -115,6 +115,37 @@ impl Location {
         Ok(names)
     }
 
+    /// Refuses what is no file in or below a folder: a pipe, on which reading would block, a device, a folder, or
+    /// a link that leads out of it. A store has objects only.
+    ///
+    /// # Errors
+    /// When it is none, does not exist, or cannot be looked at.
+    pub fn check_file_below(&self, folder: &Path) -> io::Result<()> {
+        if self.is_remote() {
+            return Ok(());
+        }
+        self.check_file()?;
+        match fs::canonicalize(&self.path)?.starts_with(fs::canonicalize(folder)?) {
+            true => Ok(()),
+            false => Err(io::Error::other("expected a file, found a link that leads out of the folder")),
+        }
+    }
+
+    /// Refuses what cannot be opened several times, such as a pipe.
+    ///
+    /// # Errors
+    /// When it is no file, does not exist, or cannot be looked at.
+    pub(crate) fn check_file(&self) -> io::Result<()> {
+        if self.is_remote() {
+            return Ok(());
+        }
+        match fs::metadata(&self.path)?.file_type() {
+            kind if kind.is_file() => Ok(()),
+            kind if kind.is_dir() => Err(io::Error::other("expected a file, found a folder")),
+            _ => Err(io::Error::other("expected a file, found a pipe, socket or device")),
+        }
+    }
+
     /// What tells the present content of a file or object, or of the files directly in a folder, from another
     /// one.
     ///

@@ -111,7 +111,9 @@ impl FolderContents {
             }
             return Err(ContentsError::NoSuchFile { path: path(), name: name.to_string() });
         }
-        self.folder.join(name).open().map_err(|source| ContentsError::Read { path: path(), source })
+        let file = self.folder.join(name);
+        let opened = file.check_file_below(&self.folder).and_then(|()| file.open());
+        opened.map_err(|source| ContentsError::Read { path: file.display().to_string(), source })
     }
 
     /// Copies one of its files, completely or not at all.

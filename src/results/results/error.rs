@@ -1,5 +1,6 @@
 //! Why results cannot be read or written.
 
+use hta_base::units::{MemoryLimit, fmt_bytes};
 use hta_read::files::Fault;
 use std::io;
 use std::path::Path;
@@ -15,6 +16,8 @@ pub enum ResultsError {
     Column { path: String, column: String, found: String },
     #[error("cannot read {path}: expected the table `{table}`, found none")]
     NoTable { path: String, table: &'static str },
+    #[error("cannot read {path}: its rows need more than {} of memory", fmt_bytes(.limit.bytes))]
+    TooLarge { path: String, limit: MemoryLimit },
     #[error("cannot print `{analysis}` from results: its text needs more than the tables in {place}")]
     NoText { analysis: &'static str, place: String },
     #[error("cannot use {place} here: expected traces, found the results of a run")]
@@ -35,6 +38,9 @@ impl ResultsError {
             }
             ResultsError::NoTable { .. } => {
                 Some("analyze the traces again with all analyses, or give them instead")
+            }
+            ResultsError::TooLarge { .. } => {
+                Some("raise --memory-limit; a small file that unpacks to so much may be damaged")
             }
             ResultsError::NoText { .. } => {
                 Some("leave --top out, or give the traces; its tables have all rows (--format csv)")

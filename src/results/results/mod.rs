@@ -10,11 +10,15 @@
 mod columns;
 pub(crate) mod constant;
 mod error;
+mod pages;
 pub(crate) mod parquet_file;
+pub(crate) mod room;
 pub(crate) mod said;
+mod texts;
 
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
+pub(crate) use texts::text_of;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -23,14 +27,17 @@ use hta_analysis::registry::ANALYSES;
 use hta_base::health::Severity;
 use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_base::units::MemoryLimit;
 use hta_compat::ANSWERS;
 use hta_read::discover::has_known_ending;
 use hta_read::files::Location;
 use parquet_file::{batches, footer};
+use room::TableRoom;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io;
 use std::sync::OnceLock;
+use texts::check_proof;
 
 /// The table that consists of several files.
 pub const EVENTS: &str = "events";
@@ -55,6 +62,7 @@ pub struct Results {
     files: OnceLock<Vec<(String, Vec<Location>)>>,
     /// The tables without rows, once someone asked.
     empty: OnceLock<BTreeSet<String>>,
+    room: TableRoom,
 }
 
 /// The declared table with this name, of any analysis, also in the definitions of another tool.
@@ -77,7 +85,13 @@ impl Results {
             has_files: true,
             files: OnceLock::new(),
             empty: OnceLock::new(),
+            room: TableRoom::default(),
         }
+    }
+
+    /// The same, whose tables are read within a memory limit.
+    pub fn within(self, limit: Option<MemoryLimit>) -> Self {
+        Self { room: TableRoom::new(limit), ..self }
     }
 
     /// The same, of which some whole tables are in memory, too.
@@ -101,8 +115,12 @@ impl Results {
         // none.
         let name = place.to_string_lossy();
         let is_asked = !place.is_remote() || !has_known_ending(&name) && !name.starts_with("http");
-        let is_complete =
-            || Self::is_one(place).unwrap_or(false) && place.join(PROOF).is_file().unwrap_or(false);
+        // Something else in the place of the proof is refused by whoever reads it.
+        let has_proof = || match place.is_remote() {
+            true => place.join(PROOF).is_file().unwrap_or(false),
+            false => place.join(PROOF).symlink_metadata().is_ok(),
+        };
+        let is_complete = || Self::is_one(place).unwrap_or(false) && has_proof();
         (is_asked && is_complete()).then(|| Self::new(place))
     }
 
@@ -144,10 +162,7 @@ impl Results {
     /// # Errors
     /// When there is no report.
     pub fn said(&self, stem: &str) -> Result<Option<String>, ResultsError> {
-        let mut report = String::new();
-        let path = self.folder.join("report.txt");
-        let read = path.open().and_then(|mut file| file.read_to_string(&mut report));
-        read.map_err(|e| ResultsError::io(&path, e))?;
+        let report = text_of(&self.folder, "report.txt", &self.room)?;
         Ok(said::said(&report, stem, &self.folder.display().to_string()))
     }
 
@@ -156,6 +171,7 @@ impl Results {
     /// # Errors
     /// When the folder cannot be listed.
     pub(crate) fn files(&self) -> Result<&[(String, Vec<Location>)], ResultsError> {
+        check_proof(&self.folder)?;
         if let Some(files) = self.files.get() {
             return Ok(files);
         }
@@ -186,9 +202,8 @@ impl Results {
             struct EmptyTables {
                 empty_tables: BTreeSet<String>,
             }
-            let mut text = Vec::new();
-            let read = self.folder.join(PROOF).open().and_then(|mut file| file.read_to_end(&mut text));
-            let summary = read.ok().and_then(|_| serde_json::from_slice::<EmptyTables>(&text).ok());
+            let text = text_of(&self.folder, PROOF, &self.room).ok();
+            let summary = text.and_then(|text| serde_json::from_str::<EmptyTables>(&text).ok());
             summary.map(|s| s.empty_tables).unwrap_or_default()
         })
     }
@@ -271,7 +286,10 @@ impl Results {
         match self.memory.get(table) {
             Some(kept) => kept.iter().try_for_each(|batch| give(&batch.rows())).map(|()| true),
             None if self.has_files => {
-                Ok(batches(&self.table(table), columns, give)? || self.empty_table(table).is_some())
+                let path = self.table(table);
+                let is_there = batches(&path, columns, declared(table), (&self.room, false), give)?;
+                check_proof(&self.folder)?;
+                Ok(is_there || self.empty_table(table).is_some())
             }
             None => Ok(false),
         }
@@ -330,7 +348,8 @@ impl Results {
         let path = self.table(spec.name);
         let names: Vec<&'static str> = spec.columns.iter().map(|c| c.name).collect();
         let mut out = Vec::new();
-        let there = batches(&path, &names, |batch| {
+        check_proof(&self.folder)?;
+        let there = batches(&path, &names, Some(spec), (&self.room, true), |batch| {
             let schema = spec.schema();
             let mut columns = Vec::with_capacity(names.len());
             for (name, field) in names.iter().zip(schema.fields()) {
@@ -362,7 +381,7 @@ impl Results {
         mut each: impl FnMut(&RecordBatch),
     ) -> Result<bool, ResultsError> {
         let path = self.folder.join(EVENTS).join(format!("rank={rank:05}.parquet"));
-        batches(&path, columns, |batch| {
+        batches(&path, columns, None, (&self.room, false), |batch| {
             each(batch);
             Ok(())
         })

@@ -30,7 +30,7 @@ pub enum QueryError {
     #[error("cannot read {path}: {reason}")]
     Unreadable { path: String, reason: String },
     #[error(transparent)]
-    Results(#[from] ResultsError),
+    Results(ResultsError),
     #[error("cannot read {path}: the statement needs more than {} of memory for its \
              tables", fmt_bytes(.limit.bytes))]
     TooLarge { path: String, limit: MemoryLimit },
@@ -41,6 +41,15 @@ pub enum QueryError {
     TooDeep { found: usize, limit: usize },
     #[error("cannot write the column `{name}`: expected numbers, text or true and false, found {found}")]
     Kind { name: String, found: String },
+}
+
+impl From<ResultsError> for QueryError {
+    fn from(error: ResultsError) -> Self {
+        match error {
+            ResultsError::TooLarge { path, limit } => Self::TooLarge { path, limit },
+            error => Self::Results(error),
+        }
+    }
 }
 
 /// Width of hints that list names, columns.

@@ -4,6 +4,7 @@
 //! 64-bit ids stay unsigned. Polars has no dictionary type other than its categoricals, so texts become
 //! string views: each row points to its text in the shared dictionary.
 
+use crate::results::parquet_file::{NUMBER_BYTES, TEXT_BYTES, is_text};
 use crate::sql::QueryError;
 use crate::sql::codes::{is_code, stored_name};
 use crate::sql::into_polars;
@@ -179,15 +180,6 @@ pub(super) fn size(array: &ArrayRef) -> u64 {
     let words = array.as_any_dictionary_opt().map_or(0, |d| d.values().get_array_memory_size() as u64);
     (array.len() as u64).saturating_mul(width).saturating_add(texts).saturating_add(words)
 }
-
-pub(super) fn is_text(kind: &Kind) -> bool {
-    matches!(kind, Kind::Utf8 | Kind::Utf8View | Kind::Dictionary(_, _))
-}
-
-/// Size of a number, bytes.
-pub(super) const NUMBER_BYTES: u64 = 8;
-/// Size of a text in addition to its characters, bytes.
-pub(super) const TEXT_BYTES: u64 = 16;
 
 pub(super) fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {
     let reason = format!("expected numbers, text or true and false in the column `{name}`, found {kind}");

@@ -19,11 +19,9 @@ mod into_polars;
 pub mod live;
 pub(crate) mod load;
 pub mod nearest;
-mod pages;
 mod plan;
 mod planner;
 pub mod results;
-mod room;
 mod scan;
 pub mod statement;
 

@@ -2,11 +2,11 @@
 //! the statement needs.
 
 use crate::results::parquet_file::{footer, no_parquet};
+use crate::results::room::TableRoom;
 use crate::results::{EVENTS, Results};
 use crate::sql::QueryError;
 use crate::sql::load::{kind_in_memory, odd};
 use crate::sql::nearest::nearest;
-use crate::sql::room::TableRoom;
 use crate::sql::scan::{TableFile, TableScan};
 use crate::sql::statement::{Statement, plain};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};

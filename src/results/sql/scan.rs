@@ -4,13 +4,12 @@
 //! Row groups are read in parallel, and of each only the columns that the statement needs there. A row group
 //! whose statistics exclude all of its rows (`rank = 7` in the file of another rank) is not read at all.
 
-use crate::results::parquet_file::{contained, no_parquet, opened};
+use crate::results::parquet_file::{contained, is_text, no_parquet, opened, rows_at_once, width};
+use crate::results::room::TableRoom;
 use crate::sql::QueryError;
 use crate::sql::codes::{TextCodes, code_name, is_code, stored_name};
 use crate::sql::condition::{Condition, Conditions, batch, columns};
-use crate::sql::load::{GrowingFrame, NUMBER_BYTES, TEXT_BYTES, is_text, size};
-use crate::sql::pages::{Unpacked, unpacked};
-use crate::sql::room::TableRoom;
+use crate::sql::load::{GrowingFrame, size};
 use crate::sql::statement::plain;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, new_null_array};
@@ -145,10 +144,13 @@ impl TableScan {
         }
         let mut needed: BTreeSet<&str> = wanted.columns.iter().map(|c| stored_name(c)).collect();
         needed.extend(open.iter().flat_map(|c| c.columns()));
-        let at_once = match self.room.left() {
-            Some(left) => self.rows_at_once(file, group, &needed, left)?,
-            None => AT_ONCE,
-        };
+        let is_needed = |name: &str| needed.contains(name);
+        let values = group.num_rows().unsigned_abs().saturating_mul(width(file.known.schema(), is_needed));
+        if self.room.left().is_some_and(|left| values > left) {
+            return Err(self.room.exceeded(&file.path).into());
+        }
+        let most = [AT_ONCE, FEW_AT_ONCE];
+        let at_once = rows_at_once(&file.path, &file.known, group, is_needed, &self.room, most)?;
         let mut parts = Vec::new();
         file.decode(index, &needed, at_once, wanted.rows, |rows| {
             let mut met = None;
@@ -162,48 +164,12 @@ impl TableScan {
             };
             if rows.num_rows() > 0 {
                 let arrays = wanted.frame.converted(&place, &rows)?;
-                self.room.take(&place, arrays.iter().map(size).fold(0, u64::saturating_add))?;
+                self.room.take(&file.path, arrays.iter().map(size).fold(0, u64::saturating_add))?;
                 parts.push(arrays);
             }
             Ok(())
         })?;
         Ok(parts)
-    }
-
-    /// Number of rows of a row group that can be decoded at a time within `left` bytes. The file's own sizes
-    /// cannot be trusted to be small: a few bytes can stand for a billion rows, or decompress to gigabytes.
-    fn rows_at_once(
-        &self,
-        file: &TableFile,
-        group: &RowGroupMetaData,
-        needed: &BTreeSet<&str>,
-        left: u64,
-    ) -> Result<usize, QueryError> {
-        let fields = file.known.schema().fields().iter().filter(|f| needed.contains(f.name().as_str()));
-        let width: u64 =
-            fields.clone().map(|f| if is_text(f.data_type()) { TEXT_BYTES } else { NUMBER_BYTES }).sum();
-        if group.num_rows().unsigned_abs().saturating_mul(width) > left {
-            return Err(self.room.exceeded(&file.place()));
-        }
-        let stored = opened(&file.path)?;
-        let of_column = |column: &parquet::file::metadata::ColumnChunkMetaData| {
-            let (start, length) = column.byte_range();
-            unpacked(&stored, start, start.saturating_add(length))
-                .map_err(|e| QueryError::from(no_parquet(&file.path, e)))
-        };
-        let columns = group.columns().iter().filter(|c| needed.contains(c.column_descr().name()));
-        // All columns of a group are unpacked side by side.
-        let pages = contained(&file.path, || {
-            columns.map(of_column).try_fold(Unpacked::default(), |sum, pages| pages.map(|p| sum.and(p)))
-        })?;
-        if self.room.with_working_space(pages.largest) > left {
-            return Err(self.room.exceeded(&file.place()));
-        }
-        let at_once = if self.room.with_working_space(pages.all) > left { FEW_AT_ONCE } else { AT_ONCE };
-        // A text that each row repeats is as long as a page at most.
-        let is_plain = fields.clone().any(|f| *f.data_type() == Kind::Utf8View);
-        let rows = if is_plain { left / pages.largest.max(1) } else { at_once as u64 };
-        Ok(usize::try_from(rows).unwrap_or(at_once).clamp(1, at_once))
     }
 
     fn count(&self) -> usize {

@@ -5,12 +5,13 @@
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz files -- -max_len=4096 -max_total_time=600
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz partials -- -max_len=200000 -max_total_time=600
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz perfetto -- -max_len=4096 -max_total_time=600
+//!   cargo +nightly fuzz run --fuzz-dir tests/fuzz results -- -max_len=20000 -max_total_time=600
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz snapshots -- -max_len=4096 -max_total_time=600
 //!   cargo +nightly fuzz run --fuzz-dir tests/fuzz statements -- -max_len=600 -timeout=10 -max_total_time=600
 //! ```
 //!
-//! `corpus/files`, `corpus/perfetto` and `corpus/snapshots` are read by the tests, too (`robustness::corpus`,
-//! `snapshots::shared_objects`).
+//! `corpus/files`, `corpus/perfetto`, `corpus/results`, `corpus/snapshots` and `corpus/statements` are read by the tests,
+//! too (`robustness::corpus`, `robustness::results`, `snapshots::shared_objects`, `cli::queries::meaning`).
 //! `corpus/<target>` contains inputs written by hand or by the tests' builder. Inputs that earlier runs of `reader`
 //! found are in an archive: `mkdir found && tar -xzf tests/fuzz/corpus/reader_found.tar.gz -C found`, and name `found`
 //! before the other folders. Crashes go to `artifacts/`; new inputs go to the first folder that is named, else to

@@ -18,6 +18,7 @@ pub mod perfetto;
 pub mod perfetto_bombs;
 pub mod random;
 pub mod recorders;
+pub mod results;
 pub mod shapes;
 pub mod subtract;
 pub mod unusable;

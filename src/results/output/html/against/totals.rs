@@ -3,13 +3,13 @@
 use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
 use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::texts::Texts;
-use crate::results::{Results, ResultsError, columns};
+use crate::results::room::TableRoom;
+use crate::results::{PROOF, Results, ResultsError, columns, text_of};
 use hta_analysis::inventory;
 use hta_base::table::schema::Text;
 use hta_base::wording::ranks::rank_list;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::io::BufReader;
 
 columns! {
     Rank of inventory::Ranks {
@@ -54,8 +54,8 @@ fn version(results: &Results) -> String {
     struct SummaryVersion {
         hta_version: String,
     }
-    let summary = results.folder().join("summary.json").open().ok();
-    let read = summary.and_then(|f| serde_json::from_reader::<_, SummaryVersion>(BufReader::new(f)).ok());
+    let text = text_of(results.folder(), PROOF, &TableRoom::default()).ok();
+    let read = text.and_then(|text| serde_json::from_str::<SummaryVersion>(&text).ok());
     read.map(|s| s.hta_version).unwrap_or_default()
 }
 

@@ -1,17 +1,18 @@
-//! The memory that the tables of a statement may take.
+//! The memory that tables of results may take.
 
-use crate::sql::QueryError;
+use crate::results::ResultsError;
 use hta_base::units::MemoryLimit;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Part of a memory limit that is reserved for the program, bytes.
 const OWN_BYTES: u64 = 64 << 20;
 
-/// Memory for running a statement, as a multiple of its tables.
+/// Memory for what is made of tables, as a multiple of them.
 const TIMES_TABLES: u64 = 2;
 
-/// The memory that the tables of a statement may take, and have taken.
-#[derive(Debug)]
+/// The memory that tables may take, and have taken.
+#[derive(Debug, Default)]
 pub(crate) struct TableRoom {
     /// The limit of the user; `None` without one.
     limit: Option<MemoryLimit>,
@@ -34,9 +35,9 @@ impl TableRoom {
     ///
     /// # Errors
     /// When the tables take more than the limit.
-    pub(crate) fn take(&self, place: &str, bytes: u64) -> Result<(), QueryError> {
+    pub(crate) fn take(&self, path: &Path, bytes: u64) -> Result<(), ResultsError> {
         if self.left().is_some_and(|left| bytes > left) {
-            return Err(self.exceeded(place));
+            return Err(self.exceeded(path));
         }
         self.taken.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
@@ -47,8 +48,8 @@ impl TableRoom {
         bytes.saturating_mul(TIMES_TABLES)
     }
 
-    pub(crate) fn exceeded(&self, place: &str) -> QueryError {
+    pub(crate) fn exceeded(&self, path: &Path) -> ResultsError {
         let limit = self.limit.unwrap_or(MemoryLimit { bytes: u64::MAX, given: false });
-        QueryError::TooLarge { path: place.to_string(), limit }
+        ResultsError::TooLarge { path: path.display().to_string(), limit }
     }
 }
