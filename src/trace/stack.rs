@@ -15,8 +15,8 @@ use hta_base::units::{Ns, Span};
 /// ns.
 const CLIP_BELOW: Ns = 1_000;
 
-/// Most events that are looked at outward from one. Python stops calls that nest half as deep; without a limit
-/// events that all nest in each other, in a file made for it, cost the square of their number.
+/// Most events that are looked at outward from one. Python stops calls that nest half as deep; without a
+/// limit events that all nest in each other, in a file made for it, cost the square of their number.
 pub const MOST_AROUND: usize = 2_048;
 
 /// The trees of one trace, indexed by row. Compact: three numbers per event.

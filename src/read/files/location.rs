@@ -115,8 +115,8 @@ impl Location {
         Ok(names)
     }
 
-    /// Refuses what is no file in or below a folder: a pipe, on which reading would block, a device, a folder, or
-    /// a link that leads out of it. A store has objects only.
+    /// Refuses what is no file in or below a folder: a pipe, on which reading would block, a device,
+    /// a folder, or a link that leads out of it. A store has objects only.
     ///
     /// # Errors
     /// When it is none, does not exist, or cannot be looked at.

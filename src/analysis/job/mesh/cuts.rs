@@ -107,11 +107,15 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Families are dropped one by one, that with the fewest calls first, until no cut contradicts another.
+        /// Families are dropped one by one, that with the fewest calls first, until no cut contradicts
+        /// another.
         #[test]
         fn the_most_families_with_most_calls_are_kept(
             world in 0u32..40,
-            all in proptest::collection::vec((proptest::collection::vec((0u32..7, 0u32..9), 0..3), 0u64..4), 0..6),
+            all in proptest::collection::vec(
+                (proptest::collection::vec((0u32..7, 0u32..9), 0..3), 0u64..4),
+                0..6,
+            ),
         ) {
             let all: Vec<CutBy> = all.iter().map(|(factors, calls)| family(factors, *calls)).collect();
             let found = atoms(world, &all);
@@ -120,7 +124,8 @@ mod tests {
                 let mut cuts: Vec<u32> = factors.flat_map(|f| [f.stride, f.stride * f.size]).collect();
                 cuts.extend([1, world]);
                 cuts.sort_unstable();
-                cuts[0] > 0 && cuts.last() == Some(&world) && cuts.windows(2).all(|w| w[1].is_multiple_of(w[0]))
+                let divide = |w: &[u32]| w[1].is_multiple_of(w[0]);
+                cuts[0] > 0 && cuts.last() == Some(&world) && cuts.windows(2).all(divide)
             };
             let mut kept: Vec<usize> = (0..all.len()).collect();
             kept.sort_by_key(|i| (std::cmp::Reverse(all[*i].calls), *i));
