@@ -374,6 +374,12 @@ impl RankTrace {
         &self.hosts
     }
 
+    /// Those of one lane.
+    pub fn host_rows_of(&self, lane: u32) -> Option<&[u32]> {
+        let at = self.hosts.binary_search_by_key(&lane, |(of, _)| *of).ok()?;
+        self.hosts.get(at).map(|(_, rows)| rows.as_slice())
+    }
+
     /// The same of the events that `keeps` wants.
     pub fn host_rows_where(&self, keeps: impl Fn(u32) -> bool) -> impl Iterator<Item = (u32, Vec<u32>)> {
         self.hosts.iter().filter_map(move |(lane, rows): &(u32, Vec<u32>)| {

@@ -249,10 +249,9 @@ impl<'a> HostSide<'a> {
     }
 
     fn ranges_of(&self, lane: u32, names: Option<&CompilerNames>, launches: &[Span]) -> OwnRanges {
-        let rows =
-            self.trace.host_rows().iter().find(|(of, _)| *of == lane).filter(|_| !self.trace.is_cpu_only());
+        let rows = self.trace.host_rows_of(lane).filter(|_| !self.trace.is_cpu_only());
         let work = (launches, self.blocked(Some(lane)));
-        rows.map_or_else(OwnRanges::default, |(_, rows)| {
+        rows.map_or_else(OwnRanges::default, |rows| {
             OwnRanges::new(self.trace, (&self.names, names), rows, work, self.long)
         })
     }

@@ -258,10 +258,9 @@ impl<'a> Collect<'a> {
     /// The innermost event of some classes of a thread at every instant.
     fn innermost(&self, lane: u32, counts: impl Fn(Class) -> bool) -> InnermostTimeline {
         let trace = self.calls.trace;
-        let of_lane = trace.host_rows().iter().find(|(l, _)| *l == lane);
+        let of_lane = trace.host_rows_of(lane).unwrap_or_default();
         let counts = |row: &u32| counts(trace.classes[*row as usize]);
-        let rows: Vec<u32> =
-            of_lane.into_iter().flat_map(|(_, rows)| rows.iter().copied().filter(counts)).collect();
+        let rows: Vec<u32> = of_lane.iter().copied().filter(counts).collect();
         InnermostTimeline::new(&rows, &trace.columns, |_| false)
     }
 }

@@ -80,7 +80,7 @@ impl RecordedCapture {
     /// Name of the innermost range of its thread around it.
     fn name<'a>(&self, trace: &'a RankTrace) -> Option<&'a str> {
         let c = &trace.columns;
-        let of_lane = trace.host_rows().iter().find(|(lane, _)| *lane == self.lane)?;
+        let of_lane = trace.host_rows_of(self.lane)?;
         let holds = |row: &&u32| {
             let span = trace.span(**row);
             trace.classes.get(**row as usize) == Some(&Class::Annotation)
@@ -89,7 +89,7 @@ impl RecordedCapture {
         };
         // Rows are in order, outer first.
         let innermost =
-            of_lane.1.iter().take_while(|r| c.ts[**r as usize] <= self.span.start).filter(holds).last();
+            of_lane.iter().take_while(|r| c.ts[**r as usize] <= self.span.start).filter(holds).last();
         innermost.map(|row| trace.name(*row))
     }
 }
