@@ -63,7 +63,9 @@ impl Analysis for MeshOf {
 /// The families in the order of the table.
 fn ordered(program: &ProgramMesh) -> Vec<&MeshFamily> {
     let mut all: Vec<&MeshFamily> = program.families.iter().collect();
-    all.sort_by_key(|f| (f.name.is_none(), f.name.clone(), f.description.clone(), f.size, f.groups.clone()));
+    all.sort_by_cached_key(|f| {
+        (f.name.is_none(), f.name.clone(), f.description.clone(), f.size, f.groups.clone())
+    });
     all
 }
 
@@ -163,12 +165,11 @@ fn use_table(job: &Job) -> Batch {
 /// A line for each dimension. Programs of one role have equal lines as a rule, which are shown once.
 fn dimension_view(mesh: &Mesh) -> View {
     let mut lines: Vec<(Vec<String>, Vec<&ProgramMesh>)> = Vec::new();
+    let mut places: BTreeMap<(Option<&str>, Vec<String>), usize> = BTreeMap::new();
     for program in &mesh.programs {
         for cells in dimension_lines(program) {
-            let is_same = |(line, of): &&mut (Vec<String>, Vec<&ProgramMesh>)| {
-                *line == cells && of.iter().all(|p| p.role == program.role)
-            };
-            match lines.iter_mut().find(is_same) {
+            let place = *places.entry((program.role.as_deref(), cells.clone())).or_insert(lines.len());
+            match lines.get_mut(place) {
                 Some((_, programs)) => programs.push(program),
                 None => lines.push((cells, vec![program])),
             }
