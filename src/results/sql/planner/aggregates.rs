@@ -77,7 +77,8 @@ pub(crate) fn aggregate(
     let (made, kind) = match (name, kind) {
         ("count", _) => (parts.add(expr.count()).cast(DataType::Int64), ValueKind::Int),
         ("count_if", ValueKind::Bool) => {
-            (parts.add(expr.cast(DataType::Int64).sum()).cast(DataType::Int64), ValueKind::Int)
+            let met = expr.clone().cast(DataType::Int64).sum();
+            (parts.known(&expr, met).cast(DataType::Int64), ValueKind::Int)
         }
         ("min", _) => (parts.add(expr.min()), kind),
         ("max", ValueKind::Float) => {
@@ -135,7 +136,7 @@ impl AggregateParts<'_> {
                 let sorted = of.clone().drop_nulls().sort(SortOptions::default());
                 let count = of.clone().count().cast(DataType::Float64);
                 let at = (count * float(part_of(name, fraction)?)).map(
-                    |c| Ok(c.f64()?.apply_values(|v| (v.ceil() - 1.0).max(0.0)).into_column()),
+                    |c| Ok(c.f64()?.apply_values(last_of_part).into_column()),
                     |_, field| Ok(field.clone()),
                 );
                 return Ok((self.add(sorted.get(at.cast(DataType::Int64), true)), kind));
@@ -177,6 +178,13 @@ fn part_of(name: &str, fraction: Option<&TypedExpr>) -> PolarsResult<f64> {
     let part = given.and_then(|f| f.literal()?.value().extract::<f64>());
     part.filter(|p| (0.0..=1.0).contains(p))
         .ok_or_else(|| refused(format!("{name} needs a number from 0 to 1 as its second argument")))
+}
+
+/// The index of the last row of a part of the rows, of which there are so many. The product of their number
+/// and a decimal such as 0.07 may be off by its rounding.
+fn last_of_part(rows: f64) -> f64 {
+    let whole = if (rows - rows.round()).abs() < 1e-9 * rows.max(1.0) { rows.round() } else { rows.ceil() };
+    (whole - 1.0).max(0.0)
 }
 
 /// Integers above this are no floats without an error, which may be larger than their variance.

@@ -38,18 +38,31 @@ fn failed<'a>(cells: &[RowValue<'a>], to: &str) -> Result<RowValue<'a>, String> 
     }
 }
 
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
 /// A float rounded to an integer, halves to the even one as DuckDB does.
 fn whole<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
     match cells {
-        [RowValue::Float(v), ..] if v.abs() < 9.2e18 => Ok(RowValue::Int(v.round_ties_even() as i64)),
+        [RowValue::Float(v), ..] if (-TWO_TO_63..TWO_TO_63).contains(&v.round_ties_even()) => {
+            Ok(RowValue::Int(v.round_ties_even() as i64))
+        }
         _ => failed(cells, "an integer"),
+    }
+}
+
+/// The failure of a text as a number, which TRY_CAST makes NULL only where it is none for sure: DuckDB knows
+/// more ways to write one.
+fn not_read<'a>(cells: &[RowValue<'a>], text: &str, to: &str) -> Result<RowValue<'a>, String> {
+    match text.chars().any(char::is_numeric) {
+        true => Err(format!("CAST cannot make {to} of {}", RowValue::Text(text.into()).shown())),
+        false => failed(cells, to),
     }
 }
 
 fn read_whole<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
     match cells {
         [RowValue::Text(text), ..] => {
-            text.trim().parse().map(RowValue::Int).or_else(|_| failed(cells, "an integer"))
+            text.trim().parse().map(RowValue::Int).or_else(|_| not_read(cells, text, "an integer"))
         }
         _ => failed(cells, "an integer"),
     }
@@ -58,7 +71,7 @@ fn read_whole<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
 fn read_float<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
     match cells {
         [RowValue::Text(text), ..] => {
-            text.trim().parse().map(RowValue::Float).or_else(|_| failed(cells, "a float"))
+            text.trim().parse().map(RowValue::Float).or_else(|_| not_read(cells, text, "a float"))
         }
         _ => failed(cells, "a float"),
     }
@@ -67,8 +80,8 @@ fn read_float<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
 fn read_bool<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
     match cells {
         [RowValue::Text(text), ..] => match text.to_lowercase().as_str() {
-            "true" | "t" | "1" => Ok(RowValue::Bool(true)),
-            "false" | "f" | "0" => Ok(RowValue::Bool(false)),
+            "true" | "t" | "1" | "yes" | "y" => Ok(RowValue::Bool(true)),
+            "false" | "f" | "0" | "no" | "n" => Ok(RowValue::Bool(false)),
             _ => failed(cells, "true or false"),
         },
         _ => failed(cells, "true or false"),

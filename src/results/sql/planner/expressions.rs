@@ -60,8 +60,13 @@ fn of_part(of: &SqlExpr, names: &Names<'_>, queries: &mut dyn StatementQueries) 
         SqlExpr::Cast { kind, expr, data_type, array: false, format: None } => {
             let mut value = inner(expr)?;
             // A number with a point is a decimal, whose halves are not rounded as those of a float.
-            if is_decimal(expr) && named_type(data_type)?.kind == ValueKind::Int {
+            let to = named_type(data_type)?.kind;
+            if is_decimal(expr) && to == ValueKind::Int {
                 value = called("round", vec![value])?;
+            } else if has_decimal(expr) && matches!(to, ValueKind::Int | ValueKind::Text) {
+                return Err(refused(
+                    "write CAST(... AS DOUBLE) around numbers with a point that are converted",
+                ));
             }
             converted(value, data_type, *kind == CastKind::TryCast)
         }
@@ -124,13 +129,14 @@ fn spelled(of: &SqlExpr) -> Option<(&'static str, Vec<&SqlExpr>)> {
         SqlExpr::Substring { expr, substring_from: Some(from), substring_for, .. } => {
             Some(("substring", [expr, from].into_iter().chain(substring_for).map(|p| &**p).collect()))
         }
-        SqlExpr::Trim { trim_where, trim_what, expr, trim_characters: None } => {
+        SqlExpr::Trim { trim_where, trim_what, expr, trim_characters } => {
             let name = match trim_where {
                 None | Some(TrimWhereField::Both) => "trim",
                 Some(TrimWhereField::Leading) => "ltrim",
                 Some(TrimWhereField::Trailing) => "rtrim",
             };
-            Some((name, [expr].into_iter().chain(trim_what).map(|p| &**p).collect()))
+            let what = trim_what.as_deref().into_iter().chain(trim_characters.iter().flatten());
+            Some((name, [&**expr].into_iter().chain(what).collect()))
         }
         _ => None,
     }
@@ -139,22 +145,24 @@ fn spelled(of: &SqlExpr) -> Option<(&'static str, Vec<&SqlExpr>)> {
 /// An operand, unless the parser may have read it in another way than DuckDB. It takes NOT EXISTS for one
 /// operand, where NOT applies to all that follows, and `a < b IN (c)` for `(a < b) IN (c)`.
 fn clear<'a>(part: &'a SqlExpr, of: &SqlExpr) -> PolarsResult<&'a SqlExpr> {
-    use BinaryOperator as Op;
     use SqlExpr as Of;
     let is_unclear = match part {
         Of::Exists { negated: true, .. } => !joins_conditions(of),
-        Of::BinaryOp { op: Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq, .. } => matches!(
-            of,
-            Of::Between { .. }
-                | Of::InList { .. }
-                | Of::InSubquery { .. }
-                | Of::Like { .. }
-                | Of::ILike { .. }
-        ),
+        Of::BinaryOp { op, .. } if is_comparison(op) => match of {
+            Of::BinaryOp { op, .. } => is_comparison(op),
+            Of::Between { .. } | Of::InList { .. } | Of::InSubquery { .. } => true,
+            Of::Like { .. } | Of::ILike { .. } => true,
+            _ => false,
+        },
         _ => false,
     };
     let advice = || refused(format!("put parentheses around {}: it can be read in two ways", brief(part)));
     if is_unclear { Err(advice()) } else { Ok(part) }
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator as Op;
+    matches!(op, Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq)
 }
 
 /// Whether an expression takes whole conditions, so that NOT before one is clear.
@@ -309,9 +317,23 @@ fn negative(of: &SqlExpr, names: &Names<'_>, queries: &mut dyn StatementQueries)
     if let SqlExpr::Value(number) = of
         && let Value::Number(text, is_long) = &number.value
     {
-        return literal(&Value::Number(format!("-{text}"), *is_long));
+        let made = literal(&Value::Number(format!("-{text}"), *is_long))?;
+        let is_zero = made.literal().is_some_and(|v| v.value().extract::<f64>() == Some(0.0));
+        return if is_zero { literal(&number.value) } else { Ok(made) };
     }
     negated(value(of, names, queries)?)
+}
+
+/// Whether a value is computed of decimals, and so may be one itself.
+fn has_decimal(of: &SqlExpr) -> bool {
+    use BinaryOperator as Op;
+    match of {
+        SqlExpr::BinaryOp { left, op: Op::Plus | Op::Minus | Op::Multiply | Op::Modulo, right } => {
+            has_decimal(left) || has_decimal(right)
+        }
+        SqlExpr::Nested(inner) => has_decimal(inner),
+        other => is_decimal(other),
+    }
 }
 
 fn is_decimal(of: &SqlExpr) -> bool {

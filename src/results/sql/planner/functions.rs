@@ -5,7 +5,9 @@
 use crate::sql::planner::cells::{RowFunction, RowValue, by_row, by_row_with_nulls, elementwise, height};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, all_alike, refused};
 use crate::sql::planner::texts;
-use polars::prelude::{Column, Expr, Int64Chunked, IntoColumn, NewChunkedArray, PolarsResult};
+use polars::prelude::{
+    Column, Expr, Float64Chunked, Int64Chunked, IntoColumn, NewChunkedArray, PolarsResult,
+};
 
 /// What a function takes.
 #[derive(Clone, Copy)]
@@ -167,8 +169,8 @@ pub(crate) fn arithmetic(op: &'static str, left: TypedExpr, right: TypedExpr) ->
     }
     let (left, right) = alike(left, right)?;
     if op == "/" {
-        let quotient = left.cast(ValueKind::Float, false)?.expr / right.cast(ValueKind::Float, false)?.expr;
-        return Ok(TypedExpr::new(quotient, ValueKind::Float));
+        let (left, right) = (left.cast(ValueKind::Float, false)?, right.cast(ValueKind::Float, false)?);
+        return Ok(TypedExpr::new(quotient(left.expr, right.expr), ValueKind::Float));
     }
     match left.kind {
         ValueKind::Null => Ok(TypedExpr::null().becomes(ValueKind::Int)?),
@@ -193,42 +195,58 @@ pub(crate) fn negated(value: TypedExpr) -> PolarsResult<TypedExpr> {
     arithmetic("-", TypedExpr::int(0), value)
 }
 
-/// The same of integers: a result that does not fit in 64 bits is an error, and one of `% 0` or `// 0` is
-/// missing.
+/// The same of integers. A result that does not fit in 64 bits, and `%` or `//` by 0, is an error.
 fn whole_numbers(op: &'static str, left: Expr, right: Expr) -> Expr {
     let compute = move |a: i64, b: i64| match op {
-        "+" => a.checked_add(b).map(Some),
-        "-" => a.checked_sub(b).map(Some),
-        "*" => a.checked_mul(b).map(Some),
-        _ if b == 0 => Some(None),
-        "%" => Some(Some(a.wrapping_rem(b))),
-        _ => a.checked_div(b).map(Some),
+        "+" => a.checked_add(b),
+        "-" => a.checked_sub(b),
+        "*" => a.checked_mul(b),
+        "%" => a.checked_rem(b),
+        _ => a.checked_div(b),
     };
     let run = move |columns: &mut [Column]| {
         let rows = height(columns);
         let [one, other] = &*columns else { return Err(refused(format!("{op} takes two numbers"))) };
         let (left, right) = (one.i64()?, other.i64()?);
         let at = |len: usize, row: usize| if len == 1 { 0 } else { row };
-        let mut is_too_large = false;
+        let (mut has_failed, is_division) = (false, matches!(op, "%" | "//"));
         let values = (0..rows).map(|row| {
             let (a, b) = (left.get(at(left.len(), row))?, right.get(at(right.len(), row))?);
-            compute(a, b).unwrap_or_else(|| {
-                is_too_large = true;
-                None
-            })
+            let made = compute(a, b);
+            has_failed |= made.is_none();
+            made
         });
         let made = Int64Chunked::from_iter_options(one.name().clone(), values);
-        match is_too_large {
-            true => Err(refused(format!("a result of `{op}` does not fit in 64 bits: CAST to DOUBLE"))),
-            false => Ok(made.into_column()),
+        match (has_failed, is_division) {
+            (true, true) => Err(refused(format!("`{op}` by 0: write NULLIF(..., 0)"))),
+            (true, false) => {
+                Err(refused(format!("a result of `{op}` does not fit in 64 bits: CAST to DOUBLE")))
+            }
+            (false, _) => Ok(made.into_column()),
         }
     };
     elementwise(op, run, &[left, right], ValueKind::Int)
 }
 
+/// The quotient of two floats, rounded once. Polars multiplies by the reciprocal of a constant, which is
+/// rounded, too: 3 / 10 would be 0.30000000000000004.
+fn quotient(left: Expr, right: Expr) -> Expr {
+    let run = |columns: &mut [Column]| {
+        let rows = height(columns);
+        let [one, other] = &*columns else { return Err(refused("/ takes two numbers")) };
+        let (left, right) = (one.f64()?, other.f64()?);
+        let at = |len: usize, row: usize| if len == 1 { 0 } else { row };
+        let values =
+            (0..rows).map(|row| Some(left.get(at(left.len(), row))? / right.get(at(right.len(), row))?));
+        Ok(Float64Chunked::from_iter_options(one.name().clone(), values).into_column())
+    };
+    elementwise("/", run, &[left, right], ValueKind::Float)
+}
+
 fn remainder<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
     Ok(match cells {
         [RowValue::Float(a), RowValue::Float(b)] if *b != 0.0 => RowValue::Float(a % b),
+        [RowValue::Float(_), RowValue::Float(_)] => return Err("`%` by 0: write NULLIF(..., 0)".to_string()),
         _ => RowValue::Null,
     })
 }

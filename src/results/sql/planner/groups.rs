@@ -3,10 +3,10 @@
 use crate::sql::planner::aggregates::{AggregateCall, aggregate, is_aggregate};
 use crate::sql::planner::expressions::{arguments, condition, name_of, value};
 use crate::sql::planner::items::{SelectedItem, expression, ordinal};
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, missing, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, int, missing, refused};
 use crate::sql::planner::names::{Names, Relation, StatementQueries, find, key_of};
 use crate::sql::planner::order::{OrderPlace, WantedOrder};
-use polars::prelude::{Expr, PlSmallStr, PolarsResult, col, len, when};
+use polars::prelude::{Expr, PlSmallStr, PolarsResult, col, when};
 use sqlparser::ast::{
     Expr as SqlExpr, Function, GroupByExpr, NamedWindowExpr, Query, Select, Visit, Visitor,
 };
@@ -16,7 +16,9 @@ use std::ops::ControlFlow;
 /// The keys of GROUP BY, as expressions.
 pub(crate) fn keys(of: &Select, items: &[SelectedItem]) -> PolarsResult<Vec<SqlExpr>> {
     let GroupByExpr::Expressions(keys, modifiers) = &of.group_by else {
-        let has_aggregate = |e: &&SqlExpr| !found_calls([*e]).aggregates.is_empty();
+        if items.iter().any(|item| expression(item).is_none()) {
+            return Err(refused("GROUP BY ALL needs the names of the columns instead of `*`"));
+        }
         return Ok(items.iter().filter_map(expression).filter(|e| !has_aggregate(e)).cloned().collect());
     };
     if !modifiers.is_empty() {
@@ -70,6 +72,11 @@ impl Visitor for FoundCalls {
     }
 }
 
+/// Whether an expression contains an aggregate of its own rows.
+pub(crate) fn has_aggregate(of: &SqlExpr) -> bool {
+    !found_calls([of]).aggregates.is_empty()
+}
+
 fn found_calls<'a>(of: impl IntoIterator<Item = &'a SqlExpr>) -> FoundCalls {
     let mut found = FoundCalls::default();
     for part in of {
@@ -100,6 +107,7 @@ pub(crate) fn grouped(
     keys: &[SqlExpr],
     aggregates: &BTreeMap<String, Function>,
     names: &Names<'_>,
+    is_all: bool,
     queries: &mut dyn StatementQueries,
 ) -> PolarsResult<BTreeMap<String, TypedExpr>> {
     let mut computed = BTreeMap::new();
@@ -107,6 +115,9 @@ pub(crate) fn grouped(
     let mut by: Vec<PlSmallStr> = Vec::new();
     for key in keys {
         let found = value(key, names, queries)?;
+        if is_all && found.is_constant() {
+            return Err(refused("GROUP BY ALL of a value that is the same in all rows: name the keys"));
+        }
         let (place, kind) = (place(found, "key", &mut before, queries), names);
         let column = TypedExpr::new(col(place.0.clone()), place.1);
         if let Some(named) = kind.columns.iter().find(|c| c.place == place.0) {
@@ -123,7 +134,12 @@ pub(crate) fn grouped(
             by.push(place.0);
         }
     }
-    let mut parts = vec![len().alias(queries.fresh("rows"))];
+    let mut parts = Vec::new();
+    if aggregates.is_empty() {
+        let row = queries.fresh("row");
+        before.push(int(1).alias(row.clone()));
+        parts.push(col(row).count().alias(queries.fresh("rows")));
+    }
     let mut made = Vec::new();
     for (text, function) in aggregates {
         let call = aggregate_call(function, names, &mut before, queries)?;
@@ -182,6 +198,9 @@ fn aggregate_call(
         let all = if all.kind == ValueKind::Null { all.becomes(ValueKind::Int)? } else { all };
         let nothing = missing(all.kind);
         input = Some(TypedExpr::new(when(met).then(all.expr).otherwise(nothing), all.kind));
+    }
+    if input.is_none() && queries.has_union() {
+        input = Some(TypedExpr::int(1));
     }
     let input = input.map(|of| {
         let (place, kind) = place(of, "argument", before, queries);

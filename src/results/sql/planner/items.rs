@@ -108,6 +108,7 @@ pub(crate) fn expression(item: &SelectedItem) -> Option<&SqlExpr> {
 /// The number of a column that stands for it.
 pub(crate) fn ordinal(of: &SqlExpr) -> Option<usize> {
     match of {
+        SqlExpr::Nested(inner) => ordinal(inner),
         SqlExpr::Value(value) => value.value.to_string().parse().ok(),
         _ => None,
     }

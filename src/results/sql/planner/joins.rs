@@ -176,17 +176,13 @@ fn using(
     }
     let mut rows = matched(left, right, form, keys, Vec::new(), queries)?;
     rows.frame = rows.frame.with_columns(merged.iter().map(|m| m.0.clone()).collect::<Vec<_>>());
-    for column in &mut rows.columns {
-        column.is_merged |= merged.iter().any(|m| m.1 == column.name);
+    // The merged column stands where that of the left side stood.
+    for (_, name, place, kind) in merged {
+        let first = rows.columns.iter().position(|c| !c.is_merged && c.name == name).unwrap_or(0);
+        rows.columns.iter_mut().filter(|c| c.name == name).for_each(|c| c.is_merged = true);
+        let column = RelationColumn { source: None, name, place, kind, is_merged: false };
+        rows.columns.insert(first, column);
     }
-    let merged = merged.into_iter().map(|(_, name, place, kind)| RelationColumn {
-        source: None,
-        name,
-        place,
-        kind,
-        is_merged: false,
-    });
-    rows.columns.splice(0..0, merged);
     Ok(rows)
 }
 

@@ -40,14 +40,12 @@ fn number(text: &str) -> PolarsResult<TypedExpr> {
 pub(crate) struct NamedType {
     pub(crate) kind: ValueKind,
     pub(crate) range: Option<(i64, i64)>,
-    /// Whether its floats have 32 bits.
-    pub(crate) is_single: bool,
 }
 
 /// # Errors
 /// A type that statements cannot use.
 pub(crate) fn named_type(of: &DataType) -> PolarsResult<NamedType> {
-    let plain = |kind| NamedType { kind, range: None, is_single: false };
+    let plain = |kind| NamedType { kind, range: None };
     let within = |least, most| NamedType { range: Some((least, most)), ..plain(ValueKind::Int) };
     Ok(match of {
         DataType::BigInt(None) | DataType::Int8(None) | DataType::Int64 => plain(ValueKind::Int),
@@ -63,7 +61,7 @@ pub(crate) fn named_type(of: &DataType) -> PolarsResult<NamedType> {
             plain(ValueKind::Float)
         }
         DataType::Float(_) | DataType::Real | DataType::Float4 => {
-            NamedType { is_single: true, ..plain(ValueKind::Float) }
+            return Err(refused("floats of 32 bits are not supported: CAST to DOUBLE"));
         }
         DataType::Varchar(_) | DataType::Text | DataType::String(_) | DataType::CharVarying(_) => {
             plain(ValueKind::Text)

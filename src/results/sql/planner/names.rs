@@ -42,6 +42,8 @@ pub(crate) trait StatementQueries {
     fn collect(&mut self, frame: LazyFrame) -> PolarsResult<DataFrame>;
     /// A name for a column that no other has.
     fn fresh(&mut self, name: &str) -> PlSmallStr;
+    /// Whether the plan puts tables below each other. Polars cannot count the rows of those without a column.
+    fn has_union(&self) -> bool;
     /// Says that rows of the plan would be lost if Polars left out columns that nothing uses.
     fn keep_columns(&mut self);
 }

@@ -69,9 +69,6 @@ pub(crate) fn converted(
 ) -> PolarsResult<TypedExpr> {
     let to = named_type(to)?;
     let made = value.cast(to.kind, is_try)?;
-    if to.is_single {
-        return Ok(TypedExpr::new(made.expr.cast(DataType::Float32).cast(DataType::Float64), made.kind));
-    }
     let Some((least, most)) = to.range else { return Ok(made) };
     let inputs = vec![made, TypedExpr::int(least), TypedExpr::int(most), TypedExpr::bool(is_try)];
     Ok(by_row("range", in_range, inputs, ValueKind::Int))

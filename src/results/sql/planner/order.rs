@@ -6,7 +6,7 @@ use crate::sql::planner::kinds::refused;
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries};
 use crate::sql::planner::windows::{OrderKey, sorted};
 use polars::prelude::{Expr, LazyFrame, PolarsResult, col};
-use sqlparser::ast::{Expr as SqlExpr, Ident, OrderBy, OrderByExpr, OrderByKind};
+use sqlparser::ast::{Expr as SqlExpr, Ident, OrderBy, OrderByExpr, OrderByKind, UnaryOperator};
 use std::collections::BTreeMap;
 
 /// A key of ORDER BY.
@@ -54,12 +54,16 @@ pub(crate) fn order_of<'a>(
     }
     let key = |key: &'a OrderByExpr| {
         let place = match (&key.expr, ordinal(&key.expr)) {
-            (SqlExpr::Identifier(name), _) => match items.iter().position(|i| i.name == name.value) {
+            (SqlExpr::Identifier(name), _) => match item_named(items, &name.value)? {
                 Some(at) => OrderPlace::Item(at),
                 None => OrderPlace::Expression(&key.expr),
             },
             (_, Some(number)) if (1..=items.len()).contains(&number) => OrderPlace::Item(number - 1),
-            (SqlExpr::Value(_), _) => return Err(refused(format!("ORDER BY {} is no column", key.expr))),
+            (SqlExpr::Value(_) | SqlExpr::UnaryOp { op: UnaryOperator::Minus, .. }, _)
+                if is_number(&key.expr) =>
+            {
+                return Err(refused(format!("ORDER BY {} is no column", key.expr)));
+            }
             _ => OrderPlace::Expression(&key.expr),
         };
         Ok(wanted(place, &key.options))
@@ -114,4 +118,25 @@ pub(crate) fn in_order(rows: Relation) -> Relation {
     let keys: Vec<OrderKey> = rows.columns.iter().map(key).collect();
     let frame: LazyFrame = sorted(rows.frame, &keys);
     Relation { frame, is_made: false, ..rows }
+}
+
+/// The column of the answer that has a name.
+///
+/// # Errors
+/// When several have it.
+pub(crate) fn item_named(items: &[SelectedItem], name: &str) -> PolarsResult<Option<usize>> {
+    let mut found = items.iter().enumerate().filter(|(_, item)| item.name == name).map(|(at, _)| at);
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(refused(format!("`{name}` names several columns: order by their numbers"))),
+        (at, None) => Ok(at),
+    }
+}
+
+/// Whether a key is a literal, or a negative one.
+fn is_number(of: &SqlExpr) -> bool {
+    match of {
+        SqlExpr::Value(_) => true,
+        SqlExpr::UnaryOp { expr, .. } => is_number(expr),
+        _ => false,
+    }
 }

@@ -28,12 +28,13 @@ pub(crate) struct Planner {
     /// Whether all columns are kept through the plan. Polars loses rows where it leaves out all columns of a
     /// side of a join, or of the one row of an aggregate.
     keeps_columns: bool,
+    has_union: bool,
 }
 
 impl Planner {
     pub(crate) fn new(tables: Vec<(String, LazyFrame)>) -> Self {
         let tables = tables.into_iter().collect();
-        Self { tables, parts: BTreeMap::new(), named: 0, depth: 0, keeps_columns: false }
+        Self { tables, parts: BTreeMap::new(), named: 0, depth: 0, keeps_columns: false, has_union: false }
     }
 
     /// The rows of a statement, with the names that it gives.
@@ -150,6 +151,7 @@ impl Planner {
             SetQuantifier::Distinct | SetQuantifier::None => false,
             other => return Err(refused(format!("{op} {other} is not supported"))),
         };
+        self.has_union |= op == SetOperator::Union;
         let frame = match (op, is_all) {
             (SetOperator::Union, true) => concat([left, right], UnionArgs::default())?,
             (SetOperator::Union, false) => unique(concat([left, right], UnionArgs::default())?),
@@ -258,6 +260,10 @@ impl StatementQueries for Planner {
     fn fresh(&mut self, name: &str) -> PlSmallStr {
         self.named += 1;
         PlSmallStr::from(format!("{name}\0{}", self.named))
+    }
+
+    fn has_union(&self) -> bool {
+        self.has_union
     }
 
     fn keep_columns(&mut self) {

@@ -6,7 +6,7 @@
 
 use crate::sql::planner::expressions::{column_value, condition, conjuncts, value};
 use crate::sql::planner::groups::{calls, grouped, keys};
-use crate::sql::planner::items::{ItemValue, SelectedItem, given, items};
+use crate::sql::planner::items::{ItemValue, SelectedItem, given, items, ordinal};
 use crate::sql::planner::joins;
 use crate::sql::planner::kinds::{TypedExpr, refused};
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries};
@@ -15,7 +15,7 @@ use crate::sql::planner::order::{OrderPlace, WantedOrder, order_of};
 use crate::sql::planner::window_calls::window;
 use crate::sql::planner::windows::{self, sorted};
 use polars::prelude::{Column, DataFrame, Expr, IntoLazy, PlSmallStr, PolarsResult, UniqueKeepStrategy, col};
-use sqlparser::ast::{Distinct, Expr as SqlExpr, OrderBy, Select};
+use sqlparser::ast::{Distinct, Expr as SqlExpr, GroupByExpr, OrderBy, Select};
 use std::collections::BTreeMap;
 
 /// The rows of a SELECT in the order that is asked for. `is_inner` says that it is part of a statement.
@@ -50,7 +50,8 @@ pub(crate) fn select(
         if is_inner && keys.is_empty() {
             queries.keep_columns();
         }
-        computed = grouped(&mut rows, &keys, &calls.aggregates, &names, queries)?;
+        let is_all = matches!(of.group_by, GroupByExpr::All(_));
+        computed = grouped(&mut rows, &keys, &calls.aggregates, &names, is_all, queries)?;
     }
     let names = Names { computed: &computed, is_grouped, ..names };
     if let Some(having) = &of.having {
@@ -157,7 +158,12 @@ fn given_rows(
     }
     let first_of = match &of.distinct {
         Some(Distinct::On(keys)) if !sort.is_empty() => {
-            keys.iter().map(hidden).collect::<PolarsResult<Vec<_>>>()?
+            let key = |key: &SqlExpr| match ordinal(key).and_then(|number| answer.get(number.checked_sub(1)?))
+            {
+                Some(column) => Ok(column.clone()),
+                None => hidden(key),
+            };
+            keys.iter().map(key).collect::<PolarsResult<Vec<_>>>()?
         }
         Some(Distinct::On(_)) => return Err(refused("DISTINCT ON needs ORDER BY")),
         _ => Vec::new(),

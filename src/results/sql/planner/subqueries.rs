@@ -3,6 +3,7 @@
 
 use crate::sql::planner::cells::{elementwise, height};
 use crate::sql::planner::expressions::{condition, conjuncts, value as value_of};
+use crate::sql::planner::groups::has_aggregate;
 use crate::sql::planner::joins;
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, constant, refused};
 use crate::sql::planner::names::{Names, StatementQueries};
@@ -11,7 +12,7 @@ use polars::prelude::{
     AnyValue, BooleanChunked, Column, DataFrame, Expr, IntoColumn, NewChunkedArray, PolarsResult,
     UniqueKeepStrategy, col, lit,
 };
-use sqlparser::ast::{BinaryOperator, Expr as SqlExpr, GroupByExpr, Query, Select, SetExpr};
+use sqlparser::ast::{BinaryOperator, Expr as SqlExpr, GroupByExpr, Query, Select, SelectItem, SetExpr};
 use std::collections::{BTreeMap, HashSet};
 
 /// The value of a subquery that stands for one.
@@ -94,6 +95,13 @@ pub(crate) fn existence(
             "EXISTS that depends on the row around it can only have FROM and WHERE: join instead",
         ));
     }
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(part) | SelectItem::ExprWithAlias { expr: part, .. } = item
+            && value_of(part, around, queries).is_err()
+        {
+            value_of(part, &own, queries)?;
+        }
+    }
     let mut own_values = Vec::new();
     let mut outer = Vec::new();
     for (inner, other) in keys {
@@ -119,7 +127,11 @@ fn any_rows(query: &Query, queries: &mut dyn StatementQueries) -> PolarsResult<T
 
 fn is_plain(of: &Select) -> bool {
     let is_grouped = !matches!(&of.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    !is_grouped && of.having.is_none() && of.qualify.is_none() && of.distinct.is_none()
+    let has_aggregate = of.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(part) | SelectItem::ExprWithAlias { expr: part, .. } => has_aggregate(part),
+        _ => false,
+    });
+    !has_aggregate && !is_grouped && of.having.is_none() && of.qualify.is_none() && of.distinct.is_none()
 }
 
 /// A condition that compares a value of the subquery with one of the row around it.

@@ -119,8 +119,10 @@ pub(crate) fn length<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String>
 
 /// The one other case of a character; itself if that has several characters.
 fn single(c: char, mut cased: impl Iterator<Item = char>) -> char {
-    match (cased.next(), cased.next()) {
-        (Some(one), None) => one,
+    match (cased.next(), cased.next(), c) {
+        (Some(one), None, _) => one,
+        (.., 'ß') => 'ẞ',
+        (.., 'İ') => 'i',
         _ => c,
     }
 }
@@ -186,7 +188,12 @@ pub(crate) fn replace<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String
 }
 
 pub(crate) fn reverse<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
-    made(argument(cells, 0).chars().rev().collect::<String>())
+    let text = argument(cells, 0);
+    // From here on there are marks that belong to the character before them.
+    if text.chars().any(|c| c >= '\u{300}') {
+        return Err("REVERSE is not supported for texts with such characters".to_string());
+    }
+    made(text.chars().rev().collect::<String>())
 }
 
 /// Where a text begins in another; 0 if it does not occur.
@@ -226,7 +233,10 @@ pub(crate) fn padded<'a>(cells: &[RowValue<'a>], at_start: bool) -> Result<RowVa
 /// A part of a text between separators, from 1, or from the end if it is negative.
 pub(crate) fn split_part<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
     let (text, by, wanted) = (argument(cells, 0), argument(cells, 1), number(cells, 2).unwrap_or(0));
-    let parts: Vec<&str> = if by.is_empty() { vec![text] } else { text.split(by).collect() };
+    if by.is_empty() {
+        return Err("SPLIT_PART needs a separator".to_string());
+    }
+    let parts: Vec<&str> = text.split(by).collect();
     let at = match wanted {
         0 => return Err("SPLIT_PART counts parts from 1".to_string()),
         1.. => wanted - 1,

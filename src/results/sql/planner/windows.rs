@@ -123,7 +123,7 @@ pub(crate) fn computed(frame: LazyFrame, call: WindowCall) -> PolarsResult<(Lazy
             let all = aggregate(
                 name,
                 values.first().cloned(),
-                values.get(1),
+                call.inputs.get(1),
                 false,
                 &format!("{}.all", call.place),
             )?;
@@ -209,6 +209,15 @@ impl WindowColumns {
         Ok(self.add(when(before.clone().is_null()).then(all.clone()).otherwise(all - before)))
     }
 
+    /// The largest value so far is NaN from the first NaN on, which Polars leaves out.
+    fn or_nan(&mut self, name: &str, values: Expr, known: Expr) -> PolarsResult<Expr> {
+        let is_odd = self.add(values.is_nan().fill_null(lit(false)).cast(DataType::Int64));
+        let odd = self.over(is_odd.cum_sum(false))?;
+        let is_odd = self.add(odd).gt(int(0));
+        let is_reached = if name == "max" { is_odd } else { known.clone().is_null().and(is_odd) };
+        Ok(when(is_reached).then(float(f64::NAN)).otherwise(known))
+    }
+
     /// An aggregate of the rows up to each. Rows without a value do not change it.
     fn running(
         &mut self,
@@ -233,11 +242,17 @@ impl WindowColumns {
         let up_to_row = match name {
             "count" => count.clone(),
             "min" | "max" => {
-                let so_far =
-                    if name == "min" { value.expr.cum_min(false) } else { value.expr.cum_max(false) };
+                let number = value.expr.clone();
+                let so_far = if name == "min" { number.cum_min(false) } else { number.cum_max(false) };
                 let so_far = self.over(so_far)?;
                 let so_far = self.add(so_far);
-                self.over(so_far.fill_null_with_strategy(FillNullStrategy::Forward(None)))?
+                let known = self.over(so_far.fill_null_with_strategy(FillNullStrategy::Forward(None)))?;
+                if value.kind == ValueKind::Float {
+                    let known = self.add(known);
+                    self.or_nan(name, value.expr, known)?
+                } else {
+                    known
+                }
             }
             _ => {
                 let floats = self.add(value.expr.clone().cast(DataType::Float64).fill_null(float(0.0)));

@@ -111,7 +111,11 @@ fn missing_values_are_neither_true_nor_false_and_come_last() {
 fn numbers_keep_their_sign_and_their_size() {
     all(&[
         ("SELECT value % 4 AS r, value // 4 AS q, value / 4 AS d FROM many WHERE value < 0", "-3,-1,-1.75"),
-        ("SELECT 7 % 0 AS r, 7 // 0 AS q FROM few LIMIT 1", ","),
+        ("SELECT 7 % NULLIF(0, 0) AS r FROM few LIMIT 1", ""),
+        ("SELECT 7 // 0 AS q FROM few", "cannot run the statement: `//` by 0: write NULLIF(..., 0)"),
+        ("SELECT id FROM few WHERE id / 10 = CAST(0.1 AS DOUBLE)", "1"),
+        ("SELECT (id + 2) / 10 AS d, FLOOR(id * 49 / 49) AS f FROM few ORDER BY id", "0.3,1.0;0.4,2.0"),
+        ("SELECT QUANTILE_DISC(x, 0.07) AS q FROM (SELECT 1 AS x UNION ALL SELECT 2) t", "1"),
         (
             "SELECT ROUND(part) AS r, CAST(part AS BIGINT) AS c FROM many ORDER BY part",
             "-2.0,-2;1.0,0;3.0,2;,",
@@ -205,6 +209,7 @@ fn what_the_parser_reads_in_another_way_is_refused() {
         "SELECT id FROM many WHERE id IS DISTINCT FROM 1 AND value > 0",
         "SELECT id FROM many WHERE id <= value NOT BETWEEN TRUE AND FALSE",
         "SELECT id FROM many WHERE id = value IN (TRUE)",
+        "SELECT 1 < 2 < 3 AS b",
         "SELECT id FROM few WHERE NOT EXISTS (SELECT 1 FROM many) IS NULL",
     ] {
         assert!(rows(statement).contains("put parentheses around"), "{statement}: {}", rows(statement));
