@@ -1,9 +1,9 @@
 //! Finds out what a statement reads, before anything is loaded: its tables, and the words that may name
 //! columns.
 //!
-//! The text is only split into words, not parsed: a column that a statement uses appears in it as a word, so
-//! columns that do not appear need not be loaded. A construct that uses columns without naming them (`*`,
-//! NATURAL JOIN, COLUMNS) loads all.
+//! Columns are found by the words of the text, not by its meaning: a column that a statement uses appears in
+//! it as a word, so columns that do not appear need not be loaded. A construct that uses columns without
+//! naming them (`*`, NATURAL JOIN, COLUMNS) loads all.
 
 use crate::sql::QueryError;
 use sqlparser::ast::{Query, Statement as Parsed, visit_relations};

@@ -1,6 +1,6 @@
 //! Aggregates: what Polars computes of each group, and the value that is made of it.
 
-use crate::sql::planner::cells::{RowValue, by_row_with_nulls, elementwise, height};
+use crate::sql::planner::cells::{RowValue, by_row_with_nulls, elementwise, height, row_of};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, float, refused};
 use polars::prelude::{
     ChunkApply, Column, DataType, Expr, Int64Chunked, IntoColumn, NewChunkedArray, PlSmallStr, PolarsResult,
@@ -215,8 +215,7 @@ pub(crate) fn exact(sum: Expr, as_floats: Expr) -> Expr {
         if floats.iter().flatten().any(|v| v.abs() > LARGEST) {
             return Err(refused("a sum of integers does not fit in 64 bits: CAST to DOUBLE"));
         }
-        let at = |row: usize| if whole.len() == 1 { 0 } else { row };
-        let values = (0..rows).map(|row| whole.get(at(row)));
+        let values = (0..rows).map(|row| whole.get(row_of(whole.len(), row)));
         Ok(Int64Chunked::from_iter_options(sum.name().clone(), values).into_column())
     };
     elementwise("exact", run, &[sum, as_floats], ValueKind::Int)

@@ -83,7 +83,7 @@ fn made(
         let mut found = Vec::with_capacity(rows);
         for at in 0..rows {
             row.clear();
-            row.extend(cells.iter().zip(&lengths).map(|(c, len)| c.at(if *len == 1 { 0 } else { at })));
+            row.extend(cells.iter().zip(&lengths).map(|(c, len)| c.at(row_of(*len, at))));
             found.push(function(&row).map_err(refused)?);
         }
         Ok(column(columns.first().map_or(PlSmallStr::EMPTY, |c| c.name().clone()), found, output))
@@ -119,6 +119,11 @@ pub(crate) fn elementwise(
 pub(crate) fn height(columns: &[Column]) -> usize {
     let one = |c: &Column| c.len() == 1;
     columns.iter().find(|c| !one(c)).or_else(|| columns.first()).map_or(0, Column::len)
+}
+
+/// The row of an input of this length that belongs to a row of the result.
+pub(crate) fn row_of(length: usize, row: usize) -> usize {
+    if length == 1 { 0 } else { row }
 }
 
 impl<'a> ColumnRows<'a> {

@@ -2,7 +2,7 @@
 
 use crate::sql::planner::aggregates::is_aggregate;
 use crate::sql::planner::functions::{called, known, negated};
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, constant, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, brief, constant, refused};
 use crate::sql::planner::literals::{literal, named_type};
 use crate::sql::planner::names::{Names, RelationColumn, StatementQueries, find, key_of};
 use crate::sql::planner::operators::{among, binary, choice, converted, is, logic, not, same, truth};
@@ -60,15 +60,15 @@ fn of_part(of: &SqlExpr, names: &Names<'_>, queries: &mut dyn StatementQueries) 
         SqlExpr::Cast { kind, expr, data_type, array: false, format: None } => {
             let mut value = inner(expr)?;
             // A number with a point is a decimal, whose halves are not rounded as those of a float.
-            let to = named_type(data_type)?.kind;
-            if is_decimal(expr) && to == ValueKind::Int {
+            let to = named_type(data_type)?;
+            if is_decimal(expr) && to.kind == ValueKind::Int {
                 value = called("round", vec![value])?;
-            } else if has_decimal(expr) && matches!(to, ValueKind::Int | ValueKind::Text) {
+            } else if has_decimal(expr) && matches!(to.kind, ValueKind::Int | ValueKind::Text) {
                 return Err(refused(
                     "write CAST(... AS DOUBLE) around numbers with a point that are converted",
                 ));
             }
-            converted(value, data_type, *kind == CastKind::TryCast)
+            converted(value, &to, *kind == CastKind::TryCast)
         }
         SqlExpr::Function(function) => function_value(of, function, names, queries),
         _ => match spelled(of) {
@@ -210,13 +210,6 @@ pub(crate) fn conjuncts(of: &SqlExpr) -> Vec<&SqlExpr> {
         }
     }
     found
-}
-
-/// The beginning of an expression, for an error message.
-pub(crate) fn brief(of: &SqlExpr) -> String {
-    let text = of.to_string();
-    let short: String = text.chars().take(60).collect();
-    format!("`{short}{}`", if short.len() < text.len() { "..." } else { "" })
 }
 
 /// The arguments of a function in their order, and whether they are DISTINCT. `*` is no argument.

@@ -2,7 +2,9 @@
 //!
 //! What a function takes and gives is declared in [`FUNCTIONS`]; one that is not there is refused.
 
-use crate::sql::planner::cells::{RowFunction, RowValue, by_row, by_row_with_nulls, elementwise, height};
+use crate::sql::planner::cells::{
+    RowFunction, RowValue, by_row, by_row_with_nulls, elementwise, height, row_of,
+};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, all_alike, refused};
 use crate::sql::planner::texts;
 use polars::prelude::{
@@ -208,10 +210,9 @@ fn whole_numbers(op: &'static str, left: Expr, right: Expr) -> Expr {
         let rows = height(columns);
         let [one, other] = &*columns else { return Err(refused(format!("{op} takes two numbers"))) };
         let (left, right) = (one.i64()?, other.i64()?);
-        let at = |len: usize, row: usize| if len == 1 { 0 } else { row };
         let (mut has_failed, is_division) = (false, matches!(op, "%" | "//"));
         let values = (0..rows).map(|row| {
-            let (a, b) = (left.get(at(left.len(), row))?, right.get(at(right.len(), row))?);
+            let (a, b) = (left.get(row_of(left.len(), row))?, right.get(row_of(right.len(), row))?);
             let made = compute(a, b);
             has_failed |= made.is_none();
             made
@@ -235,9 +236,10 @@ fn quotient(left: Expr, right: Expr) -> Expr {
         let rows = height(columns);
         let [one, other] = &*columns else { return Err(refused("/ takes two numbers")) };
         let (left, right) = (one.f64()?, other.f64()?);
-        let at = |len: usize, row: usize| if len == 1 { 0 } else { row };
-        let values =
-            (0..rows).map(|row| Some(left.get(at(left.len(), row))? / right.get(at(right.len(), row))?));
+        let values = (0..rows).map(|row| {
+            let (a, b) = (left.get(row_of(left.len(), row))?, right.get(row_of(right.len(), row))?);
+            Some(a / b)
+        });
         Ok(Float64Chunked::from_iter_options(one.name().clone(), values).into_column())
     };
     elementwise("/", run, &[left, right], ValueKind::Float)

@@ -118,9 +118,9 @@ pub(crate) fn grouped(
         if is_all && found.is_constant() {
             return Err(refused("GROUP BY ALL of a value that is the same in all rows: name the keys"));
         }
-        let (place, kind) = (place(found, "key", &mut before, queries), names);
-        let column = TypedExpr::new(col(place.0.clone()), place.1);
-        if let Some(named) = kind.columns.iter().find(|c| c.place == place.0) {
+        let (place, kind) = place(found, "key", &mut before, queries);
+        let column = TypedExpr::new(col(place.clone()), kind);
+        if let Some(named) = names.columns.iter().find(|c| c.place == place) {
             computed.insert(key_of(named), column.clone());
         }
         if let SqlExpr::Identifier(name) = key
@@ -130,8 +130,8 @@ pub(crate) fn grouped(
             computed.insert(given.to_string(), column.clone());
         }
         computed.insert(key.to_string(), column);
-        if !by.contains(&place.0) {
-            by.push(place.0);
+        if !by.contains(&place) {
+            by.push(place);
         }
     }
     let mut parts = Vec::new();

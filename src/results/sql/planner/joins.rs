@@ -5,7 +5,7 @@
 //! nothing. A filter of the joined rows could not tell those apart.
 
 use crate::sql::planner::expressions::{condition, conjuncts, value};
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, missing, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, brief, missing, refused};
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries, find};
 use crate::sql::planner::operators::filtered;
 use polars::prelude::{
@@ -83,10 +83,7 @@ fn factor(of: &TableFactor, queries: &mut dyn StatementQueries) -> PolarsResult<
         TableFactor::NestedJoin { table_with_joins, alias: None } => {
             from(std::slice::from_ref(table_with_joins), None, queries)
         }
-        other => Err(refused(format!(
-            "`{}` is not supported in FROM",
-            other.to_string().chars().take(60).collect::<String>()
-        ))),
+        other => Err(refused(format!("{} is not supported in FROM", brief(other)))),
     }
 }
 
@@ -201,9 +198,9 @@ fn product(
         // Names that are not of one of the sides are of another table, or wrong, which WHERE tells.
         if is_name(one)
             && is_name(other)
-            && let Ok(Some(key)) = key(one, other, &left, &right, queries)
+            && let Ok((found, _)) = split(part, &left, &right, queries)
         {
-            keys.push(key);
+            keys.extend(found);
         }
     }
     matched(left, right, JoinForm::Inner, keys, Vec::new(), queries)
@@ -235,21 +232,6 @@ fn split(
         rest.push(condition(part, &names, queries)?);
     }
     Ok((keys, rest))
-}
-
-/// A key of values that are named in either order.
-fn key(
-    one: &SqlExpr,
-    other: &SqlExpr,
-    left: &Relation,
-    right: &Relation,
-    queries: &mut dyn StatementQueries,
-) -> PolarsResult<Option<(Expr, Expr)>> {
-    let both: Vec<RelationColumn> = left.columns.iter().chain(&right.columns).cloned().collect();
-    let (computed, given) = (BTreeMap::new(), BTreeMap::new());
-    let names = Names { columns: &both, computed: &computed, is_grouped: false, given: &given };
-    let (one, other) = (value(one, &names, queries)?, value(other, &names, queries)?);
-    sides(one, other, left, right)
 }
 
 /// Both values if one depends on the left side only and the other on the right.

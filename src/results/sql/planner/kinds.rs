@@ -46,6 +46,13 @@ pub(crate) fn refused(what: impl Into<String>) -> PolarsError {
     PolarsError::SQLInterface(what.into().into())
 }
 
+/// The beginning of a part of a statement, for an error message.
+pub(crate) fn brief(of: &impl std::fmt::Display) -> String {
+    let text = of.to_string();
+    let short: String = text.chars().take(60).collect();
+    format!("`{short}{}`", if short.len() < text.len() { "..." } else { "" })
+}
+
 impl ValueKind {
     /// The kind of a column of a table.
     ///

@@ -3,7 +3,7 @@
 use crate::sql::planner::cells::{RowValue, by_row};
 use crate::sql::planner::functions::arithmetic;
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, all_alike, common, int, missing, refused};
-use crate::sql::planner::literals::named_type;
+use crate::sql::planner::literals::NamedType;
 use crate::sql::planner::texts;
 use polars::prelude::{Column, DataType, Expr, IntoSeries, LazyFrame, PolarsResult, Series, lit, when};
 use sqlparser::ast::BinaryOperator;
@@ -62,12 +62,7 @@ pub(crate) fn choice(branches: Vec<(Expr, TypedExpr)>, otherwise: TypedExpr) -> 
 }
 
 /// A value as the type that CAST names.
-pub(crate) fn converted(
-    value: TypedExpr,
-    to: &sqlparser::ast::DataType,
-    is_try: bool,
-) -> PolarsResult<TypedExpr> {
-    let to = named_type(to)?;
+pub(crate) fn converted(value: TypedExpr, to: &NamedType, is_try: bool) -> PolarsResult<TypedExpr> {
     let made = value.cast(to.kind, is_try)?;
     let Some((least, most)) = to.range else { return Ok(made) };
     let inputs = vec![made, TypedExpr::int(least), TypedExpr::int(most), TypedExpr::bool(is_try)];

@@ -6,14 +6,15 @@ use crate::sql::planner::kinds::refused;
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries};
 use crate::sql::planner::windows::{OrderKey, sorted};
 use polars::prelude::{Expr, LazyFrame, PolarsResult, col};
-use sqlparser::ast::{Expr as SqlExpr, Ident, OrderBy, OrderByExpr, OrderByKind, UnaryOperator};
+use sqlparser::ast::{
+    Expr as SqlExpr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, UnaryOperator,
+};
 use std::collections::BTreeMap;
 
 /// A key of ORDER BY.
 pub(crate) struct WantedOrder<'a> {
     pub(crate) place: OrderPlace<'a>,
-    is_descending: bool,
-    is_null_last: bool,
+    options: &'a OrderByOptions,
 }
 
 pub(crate) enum OrderPlace<'a> {
@@ -24,7 +25,7 @@ pub(crate) enum OrderPlace<'a> {
 
 impl WantedOrder<'_> {
     pub(crate) fn key(&self, value: Expr) -> OrderKey {
-        OrderKey { value, is_descending: self.is_descending, is_null_last: self.is_null_last }
+        OrderKey::new(value, self.options)
     }
 }
 
@@ -36,12 +37,10 @@ pub(crate) fn order_of<'a>(
     if order.interpolate.is_some() {
         return Err(refused("INTERPOLATE is not supported"));
     }
-    let wanted = |place, options: &sqlparser::ast::OrderByOptions| WantedOrder {
-        place,
-        is_descending: options.asc == Some(false),
-        is_null_last: !options.nulls_first.unwrap_or(false),
+    let all = |options: &'a OrderByOptions| {
+        let item = |at| WantedOrder { place: OrderPlace::Item(at), options };
+        Ok((0..items.len()).map(item).collect())
     };
-    let all = |options| Ok((0..items.len()).map(|at| wanted(OrderPlace::Item(at), options)).collect());
     let keys = match &order.kind {
         OrderByKind::All(options) => return all(options),
         OrderByKind::Expressions(keys) => keys,
@@ -66,7 +65,7 @@ pub(crate) fn order_of<'a>(
             }
             _ => OrderPlace::Expression(&key.expr),
         };
-        Ok(wanted(place, &key.options))
+        Ok(WantedOrder { place, options: &key.options })
     };
     keys.iter().map(key).collect()
 }
@@ -110,11 +109,7 @@ pub(crate) fn in_order(rows: Relation) -> Relation {
     if !rows.is_made {
         return rows;
     }
-    let key = |c: &RelationColumn| OrderKey {
-        value: col(c.place.clone()),
-        is_descending: false,
-        is_null_last: true,
-    };
+    let key = |c: &RelationColumn| OrderKey::ascending(col(c.place.clone()));
     let keys: Vec<OrderKey> = rows.columns.iter().map(key).collect();
     let frame: LazyFrame = sorted(rows.frame, &keys);
     Relation { frame, is_made: false, ..rows }

@@ -1,8 +1,8 @@
-//! StatementQueries: SELECTs with the parts after WITH, combined by UNION, EXCEPT and INTERSECT, and limited.
+//! Queries: SELECTs with the parts after WITH, combined by UNION, EXCEPT and INTERSECT, and limited.
 
 use crate::sql::equal_texts::by_code;
 use crate::sql::plan;
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, common, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, brief, common, refused};
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries};
 use crate::sql::planner::order::{in_order, ordered};
 use crate::sql::planner::select::select;
@@ -100,10 +100,7 @@ impl Planner {
                 let rows = self.combined(*op, *set_quantifier, left, right)?;
                 ordered(rows, order, self)
             }
-            other => Err(refused(format!(
-                "`{}` is not supported",
-                other.to_string().chars().take(60).collect::<String>()
-            ))),
+            other => Err(refused(format!("{} is not supported", brief(other)))),
         }
     }
 
@@ -163,7 +160,7 @@ impl Planner {
     }
 }
 
-/// The names of the columns of an answer. Of two with one name, the second gets its table behind it.
+/// The names of the columns of an answer. Of two with one name, the second gets a number behind it.
 fn names(columns: &[RelationColumn]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut free = |c: &RelationColumn| {
@@ -234,10 +231,7 @@ impl StatementQueries for Planner {
     }
 
     fn rows(&mut self, query: &Query) -> PolarsResult<Relation> {
-        self.depth += 1;
-        let rows = self.query(query);
-        self.depth -= 1;
-        rows
+        self.query(query)
     }
 
     fn value(&mut self, query: &Query) -> PolarsResult<TypedExpr> {

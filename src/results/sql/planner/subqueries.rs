@@ -1,7 +1,7 @@
 //! Subqueries in expressions. Each is computed before the rest of the statement, which then contains its
 //! value, or compares with the values that it gave.
 
-use crate::sql::planner::cells::{elementwise, height};
+use crate::sql::planner::cells::{elementwise, height, row_of};
 use crate::sql::planner::expressions::{condition, conjuncts, value as value_of};
 use crate::sql::planner::groups::has_aggregate;
 use crate::sql::planner::joins;
@@ -185,7 +185,7 @@ fn looked_up(columns: &[Column], known: &HashSet<Vec<KeyValue>>) -> PolarsResult
     let rows = height(keys);
     let mut found = Vec::with_capacity(rows);
     for row in 0..rows {
-        let values = keys.iter().map(|c| c.get(if c.len() == 1 { 0 } else { row }));
+        let values = keys.iter().map(|c| c.get(row_of(c.len(), row)));
         let values = values.collect::<PolarsResult<Vec<_>>>()?;
         let key = values.iter().map(key_value).collect::<Option<Vec<_>>>();
         found.push(key.is_some_and(|key| known.contains(&key)));

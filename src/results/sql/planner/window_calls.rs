@@ -1,14 +1,13 @@
 //! OVER: what a window function of a SELECT is computed of.
 
-use crate::sql::planner::expressions::{arguments, brief, name_of, value};
+use crate::sql::planner::expressions::{arguments, name_of, value};
 use crate::sql::planner::items::ordinal;
-use crate::sql::planner::kinds::refused;
+use crate::sql::planner::kinds::{brief, refused};
 use crate::sql::planner::names::{Names, StatementQueries};
 use crate::sql::planner::windows::{OrderKey, WindowCall, WindowFrame};
 use polars::prelude::PolarsResult;
 use sqlparser::ast::{
-    Expr as SqlExpr, Function, Ident, NamedWindowExpr, Select, WindowFrameBound, WindowFrameUnits,
-    WindowSpec, WindowType,
+    Function, Ident, NamedWindowExpr, Select, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 
 pub(crate) fn window(
@@ -17,12 +16,7 @@ pub(crate) fn window(
     names: &Names<'_>,
     queries: &mut dyn StatementQueries,
 ) -> PolarsResult<WindowCall> {
-    let unclear = |what: &str| {
-        refused(format!(
-            "{what} is not supported in a window: {}",
-            brief(&SqlExpr::Function(function.clone()))
-        ))
-    };
+    let unclear = |what: &str| refused(format!("{what} is not supported in a window: {}", brief(function)));
     if function.filter.is_some() || function.null_treatment.is_some() || !function.within_group.is_empty() {
         return Err(unclear("FILTER, IGNORE NULLS or WITHIN GROUP"));
     }
@@ -41,14 +35,8 @@ pub(crate) fn window(
         .iter()
         .map(|of| Ok(value(of, names, queries)?.expr))
         .collect::<PolarsResult<_>>()?;
-    let order = spec.order_by.iter().map(|key| {
-        let options = &key.options;
-        Ok(OrderKey {
-            value: value(&key.expr, names, queries)?.expr,
-            is_descending: options.asc == Some(false),
-            is_null_last: !options.nulls_first.unwrap_or(false),
-        })
-    });
+    let order = spec.order_by.iter();
+    let order = order.map(|key| Ok(OrderKey::new(value(&key.expr, names, queries)?.expr, &key.options)));
     let order: Vec<OrderKey> = order.collect::<PolarsResult<_>>()?;
     let frame = frame_of(spec, !order.is_empty()).ok_or_else(|| unclear("this frame"))?;
     Ok(WindowCall {

@@ -17,6 +17,7 @@ use polars::prelude::{
     DataType, Expr, FillNullStrategy, LazyFrame, PlSmallStr, PolarsResult, SortMultipleOptions, col, lit,
     when,
 };
+use sqlparser::ast::OrderByOptions;
 
 /// Which rows of the partition a window takes, up to the row itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub(crate) enum WindowFrame {
 #[derive(Debug, Clone)]
 pub(crate) struct OrderKey {
     pub(crate) value: Expr,
-    pub(crate) is_descending: bool,
-    pub(crate) is_null_last: bool,
+    is_descending: bool,
+    is_null_last: bool,
 }
 
 /// A function over a window.
@@ -48,6 +49,18 @@ pub(crate) struct WindowCall {
     pub(crate) frame: WindowFrame,
     /// Begins the names of the columns that are computed.
     pub(crate) place: PlSmallStr,
+}
+
+impl OrderKey {
+    /// Missing values are last unless the statement says that they are first.
+    pub(crate) fn new(value: Expr, options: &OrderByOptions) -> Self {
+        let is_null_last = !options.nulls_first.unwrap_or(false);
+        Self { value, is_descending: options.asc == Some(false), is_null_last }
+    }
+
+    pub(crate) fn ascending(value: Expr) -> Self {
+        Self::new(value, &OrderByOptions::default())
+    }
 }
 
 /// Sorts rows.
@@ -81,11 +94,7 @@ pub(crate) fn computed(frame: LazyFrame, call: WindowCall) -> PolarsResult<(Lazy
     window.equal = window.partition.iter().cloned().chain(order.iter().map(|k| k.value.clone())).collect();
     let inputs: Vec<TypedExpr> =
         call.inputs.iter().map(|i| TypedExpr::new(window.add(i.expr.clone()), i.kind)).collect();
-    let of_partition = window.partition.iter().map(|value| OrderKey {
-        value: value.clone(),
-        is_descending: false,
-        is_null_last: true,
-    });
+    let of_partition = window.partition.iter().cloned().map(OrderKey::ascending);
     let keys: Vec<OrderKey> = of_partition.chain(order.iter().cloned()).collect();
     if !order.is_empty() {
         window.frame = sorted(window.frame, &keys);
