@@ -4,7 +4,7 @@
 
 Each RESULTS_DIR is what `hta analyze` left. The statements run on it by `hta query` and by the tool `sql` of `hta mcp`, and
 with TRACES also on these traces, of which the results were made. Every statement is one SELECT with joins of all forms, parts after WITH, subqueries, aggregates,
-windows, CASE, logic with NULL, patterns, and dates: drawn from a seed, so that a run can be repeated.
+windows, CASE, logic with NULL, patterns, decimals, and dates: drawn from a seed, so that a run can be repeated.
 
 An answer is right if it has the rows and the values of DuckDB: in the same order where the statement gives one,
 in any order else; integers, texts, booleans and missing values exactly, floats to 1e-9 of their size. hta may refuse a
@@ -113,6 +113,8 @@ class Writer:
             return self.literal(kind, found[0].values.get(found[1], ()) if found else ())
         deeper = lambda k: self.value(sources, k, depth - 1)
         if self.chance(0.12):
+            return self.of_decimal(sources, kind)
+        if self.chance(0.12):
             return self.case(sources, kind, depth)
         if self.chance(0.1):
             return pick(["COALESCE({}, {})", "NULLIF({}, {})", "GREATEST({}, {})", "LEAST({}, {})", "IFNULL({}, {})"]).format(deeper(kind), deeper(kind))
@@ -164,6 +166,43 @@ class Writer:
             lambda: f"CONCAT_WS('-', {deeper('text')}, {deeper('text')})",
             lambda: f"LPAD({deeper('text')}, {pick(['4', '12'])}, '*')",
             lambda: f"SPLIT_PART({deeper('text')}, {pick(['_', ' ', ':'])!r}, {pick(['1', '2'])})",
+        ])()
+
+    def decimal(self, sources, depth):
+        """An expression of numbers with a point and integers, which is a decimal."""
+        pick = self.random.choice
+        if depth <= 0 or self.chance(0.3):
+            return pick(["0.1", "0.3", "1.05", "2.50", "-0.75", "0.001", "1.005", "100.0", "7.25"])
+        deeper = lambda: self.decimal(sources, depth - 1)
+        whole = lambda: self.value(sources, "int", 0)
+        return pick([
+            lambda: f"{whole()} * {deeper()}",
+            lambda: f"({deeper()} {pick(['+', '-'])} {whole()})",
+            lambda: f"({deeper()} {pick(['+', '-', '*'])} {deeper()})",
+            lambda: f"{whole()} % {pick(['0.3', '1.5', '-2.25'])}",
+            lambda: f"-({deeper()})",
+            lambda: f"ROUND({deeper()}{pick(['', ', 0', ', 1', ', 2', ', 5'])})",
+            lambda: f"{pick(['FLOOR', 'CEIL', 'ABS', 'TRUNC'])}({deeper()})",
+            lambda: f"{pick(['COALESCE', 'GREATEST', 'LEAST', 'NULLIF'])}({deeper()}, {pick([deeper, whole])()})",
+            lambda: f"CASE WHEN {self.condition(sources, 0)} THEN {deeper()} ELSE {pick([deeper, whole])()} END",
+        ])()
+
+    def of_decimal(self, sources, kind):
+        """A value of a decimal that is of this type."""
+        pick = self.random.choice
+        made = self.decimal(sources, 2)
+        if kind == "text":
+            return f"CAST({made} AS VARCHAR)"
+        if kind == "int":
+            return f"CAST({made} AS BIGINT)"
+        if kind == "float":
+            return pick([made, f"CAST({made} AS DOUBLE)", f"({made}) / {pick(['3', '0.7'])}"])
+        other = pick([lambda: self.decimal(sources, 1), lambda: self.value(sources, "int", 0), lambda: self.value(sources, "float", 0)])
+        return pick([
+            lambda: f"{made} {pick(['=', '<>', '<', '<=', '>', '>='])} {other()}",
+            lambda: f"{made} {pick(['', 'NOT '])}IN ({other()}, {other()}, 0.3)",
+            lambda: f"{made} BETWEEN {other()} AND {other()}",
+            lambda: f"({made} IS {pick(['', 'NOT '])}DISTINCT FROM ({other()}))",
         ])()
 
     def of_date(self):
@@ -317,6 +356,9 @@ class Writer:
             choices += [(f"SUM({inner}) FILTER (WHERE {self.condition(sources, 0)})", "int")]
         if kind == "float":
             choices += [(f"SUM({inner})", "float"), (f"AVG({inner})", "float")]
+            made = self.decimal(sources, 2)
+            choices += [(f"{pick(['SUM', 'MIN', 'MAX', 'AVG', 'COUNT'])}({made})", "float"), (f"SUM(DISTINCT {made})", "float")]
+            choices += [(f"QUANTILE_DISC({made}, {pick(['0.9', '0.25', '0.5'])})", "float"), (f"{made} * {pick(['MAX', 'COUNT'])}({inner})", "float")]
         if kind == "bool":
             choices += [(f"SUM(CASE WHEN {inner} THEN 1 ELSE 0 END)", "int"), (f"BOOL_AND({inner})", "bool"), (f"BOOL_OR({inner})", "bool")]
         made, of = pick(choices)
@@ -329,7 +371,7 @@ class Writer:
         found = self.column(sources, "int")
         kind = pick(["int", "text"])
         by = f"PARTITION BY {self.value(sources, kind, 0)}" if self.chance(0.7) else ""
-        number = self.value(sources, "int", 0)
+        number = self.decimal(sources, 2) if self.chance(0.2) else self.value(sources, "int", 0)
         order = ", ".join(f"{s.alias}.{c}{pick(['', ' DESC'])}" for s in sources for c in s.columns)
         some = f"{self.name(sources, *found)}{pick(['', ' DESC'])}" if found else order
         return pick([

@@ -2,6 +2,7 @@
 
 use crate::sql::planner::cells::{RowValue, by_row_with_nulls, elementwise, height, row_of};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, float, refused};
+use crate::sql::planner::numbers::as_float;
 use polars::prelude::{
     ChunkApply, Column, DataType, Expr, Int64Chunked, IntoColumn, NewChunkedArray, PlSmallStr, PolarsResult,
     QuantileMethod, SortOptions, col, len, lit, when,
@@ -73,6 +74,14 @@ pub(crate) fn aggregate(
         let any_missing = missing.gt(lit(0)).cast(DataType::Int64);
         return Ok(parts.done(distinct.cast(DataType::Int64) - any_missing, ValueKind::Int));
     }
+    let (expr, kind) = match (name, kind) {
+        ("sum" | "min" | "max" | "count" | "quantile_disc", _) => (expr, kind),
+        ("median" | "quantile_cont", ValueKind::Decimal(_)) => {
+            return Err(refused(format!("{name} of decimals is not supported: CAST to DOUBLE")));
+        }
+        (_, ValueKind::Decimal(_)) => (as_float(TypedExpr::new(expr, kind)).expr, ValueKind::Float),
+        _ => (expr, kind),
+    };
     let expr = if is_distinct { expr.unique() } else { expr };
     let (made, kind) = match (name, kind) {
         ("count", _) => (parts.add(expr.count()).cast(DataType::Int64), ValueKind::Int),
@@ -91,7 +100,9 @@ pub(crate) fn aggregate(
         ("any_value" | "first", _) => {
             return Err(refused(format!("{name} depends on the order of rows: use MIN or MAX")));
         }
-        (_, ValueKind::Int | ValueKind::Float) => parts.of_numbers(name, &expr, kind, fraction)?,
+        (_, ValueKind::Int | ValueKind::Float | ValueKind::Decimal(_)) => {
+            parts.of_numbers(name, &expr, kind, fraction)?
+        }
         _ => return Err(refused(format!("{name} of these values is not supported: CAST them"))),
     };
     Ok(parts.done(made, kind))
@@ -123,7 +134,8 @@ impl AggregateParts<'_> {
         let made = match name {
             "sum" => {
                 let sum = self.known(of, of.clone().sum());
-                let is_whole = kind == ValueKind::Int;
+                let is_whole = kind != ValueKind::Float;
+                let kind = kind.of_sum();
                 return Ok((if is_whole { exact(sum, self.add(floats.sum())) } else { sum }, kind));
             }
             "avg" | "mean" => self.add(floats.mean()),

@@ -1,10 +1,38 @@
-//! CAST of values to another kind.
+//! How values become another kind: by CAST, and where SQL converts them without being asked to.
 
 use crate::sql::planner::cells::{RowValue, by_row};
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, int, refused};
-use polars::prelude::{DataType, PolarsResult};
+use crate::sql::planner::kinds::{
+    DecimalDigits, MOST_DIGITS, TypedExpr, ValueKind, constant, float, int, missing, refused,
+};
+use crate::sql::planner::numbers::{as_float, rescaled, rounded};
+use polars::prelude::{AnyValue, DataType, PolarsError, PolarsResult};
 
 impl TypedExpr {
+    /// The value as another kind, where SQL converts without being asked to.
+    ///
+    /// # Errors
+    /// When these kinds do not mix.
+    pub(crate) fn becomes(self, kind: ValueKind) -> PolarsResult<Self> {
+        use ValueKind as Is;
+        match (self.kind, kind) {
+            (from, to) if from == to => Ok(self),
+            (Is::Null, _) if self.literal().is_some() => Ok(Self::new(missing(kind), kind)),
+            (Is::Null, _) => Ok(Self::new(self.expr.cast(kind.data_type()), kind)),
+            (Is::Int, Is::Float) => match self.whole_number() {
+                Some(number) => Ok(Self::new(float(number as f64), kind)),
+                None => Ok(Self::new(self.expr.cast(DataType::Float64), kind)),
+            },
+            (Is::Decimal(_), Is::Float) => Ok(as_float(self)),
+            (Is::Int | Is::Decimal(_), Is::Decimal(digits)) => rescaled(self, digits),
+            (Is::Int, Is::Unsigned) => match self.whole_number().map(u64::try_from) {
+                Some(Ok(number)) => Ok(Self::new(constant(kind, AnyValue::UInt64(number)), kind)),
+                _ => Err(mixed(self.kind, kind)),
+            },
+            (Is::Bool, Is::Int) => Ok(Self::new(self.expr.cast(DataType::Int64), kind)),
+            (from, to) => Err(mixed(from, to)),
+        }
+    }
+
     /// The value as CAST makes it. With `is_try`, what cannot be converted is NULL.
     ///
     /// # Errors
@@ -13,7 +41,18 @@ impl TypedExpr {
         use ValueKind as Is;
         let function = match (self.kind, kind) {
             (from, to) if from == to => return Ok(self),
-            (Is::Null, _) | (Is::Int, Is::Float) | (Is::Bool, Is::Int) => return self.becomes(kind),
+            (Is::Null, _) | (Is::Int | Is::Decimal(_), Is::Float) | (Is::Bool, Is::Int) => {
+                return self.becomes(kind);
+            }
+            (Is::Decimal(_), Is::Int) => return Ok(Self::new(rounded(self, "round_decimal", 0).expr, kind)),
+            (Is::Decimal(digits), Is::Text) => {
+                return Ok(by_row(
+                    "cast_decimal",
+                    written_decimal,
+                    vec![self, Self::int(i64::from(digits.part))],
+                    kind,
+                ));
+            }
             (Is::Int, Is::Bool) => return Ok(Self::new(self.expr.neq(int(0)), kind)),
             (Is::Unsigned, Is::Float) => return Ok(Self::new(self.expr.cast(DataType::Float64), kind)),
             (Is::Float, Is::Int) => whole,
@@ -27,6 +66,55 @@ impl TypedExpr {
         };
         Ok(by_row("cast", function, vec![self, Self::bool(is_try)], kind))
     }
+}
+
+fn mixed(one: ValueKind, other: ValueKind) -> PolarsError {
+    refused(format!("{} and {} do not mix: CAST one of them", one.words(), other.words()))
+}
+
+/// The kind that values of both kinds can have.
+///
+/// # Errors
+/// When these kinds do not mix.
+pub(crate) fn common(one: ValueKind, other: ValueKind) -> PolarsResult<ValueKind> {
+    use ValueKind as Is;
+    Ok(match (one, other) {
+        (a, b) if a == b => a,
+        (Is::Null, kind) | (kind, Is::Null) => kind,
+        (Is::Int | Is::Decimal(_), Is::Float) | (Is::Float, Is::Int | Is::Decimal(_)) => Is::Float,
+        (Is::Int | Is::Decimal(_), Is::Int | Is::Decimal(_)) => {
+            let (one, other) = (one.digits(), other.digits());
+            let digits = DecimalDigits { whole: one.whole.max(other.whole), part: one.part.max(other.part) };
+            // DuckDB would drop digits behind the point.
+            if digits.whole + digits.part > MOST_DIGITS {
+                return Err(refused(
+                    "a sum of decimals and a number with more digits do not mix: CAST one to DOUBLE",
+                ));
+            }
+            Is::Decimal(digits)
+        }
+        (Is::Int, Is::Unsigned) | (Is::Unsigned, Is::Int) => Is::Unsigned,
+        (Is::Bool, Is::Int) | (Is::Int, Is::Bool) => Is::Int,
+        (a, b) => return Err(mixed(a, b)),
+    })
+}
+
+/// Both values as their common kind.
+///
+/// # Errors
+/// When their kinds do not mix.
+pub(crate) fn alike(one: TypedExpr, other: TypedExpr) -> PolarsResult<(TypedExpr, TypedExpr)> {
+    let kind = common(one.kind, other.kind)?;
+    Ok((one.becomes(kind)?, other.becomes(kind)?))
+}
+
+/// All values as their common kind.
+///
+/// # Errors
+/// When their kinds do not mix.
+pub(crate) fn all_alike(values: Vec<TypedExpr>) -> PolarsResult<(Vec<TypedExpr>, ValueKind)> {
+    let kind = values.iter().try_fold(ValueKind::Null, |kind, value| common(kind, value.kind))?;
+    Ok((values.into_iter().map(|v| v.becomes(kind)).collect::<PolarsResult<_>>()?, kind))
 }
 
 /// NULL for TRY_CAST, else an error.
@@ -99,4 +187,14 @@ fn written<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
         _ => return failed(cells, "text"),
     };
     Ok(RowValue::Text(text.into()))
+}
+
+/// A decimal as text, with all of its digits.
+fn written_decimal<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
+    let [RowValue::Int(units), RowValue::Int(digits)] = cells else { return failed(cells, "text") };
+    let (digits, sign) = (*digits as usize, if *units < 0 { "-" } else { "" });
+    let text = format!("{:0>1$}", units.unsigned_abs(), digits + 1);
+    let (whole, part) = text.split_at(text.len() - digits);
+    let point = if digits == 0 { "" } else { "." };
+    Ok(RowValue::Text(format!("{sign}{whole}{point}{part}").into()))
 }

@@ -131,7 +131,7 @@ impl<'a> ColumnRows<'a> {
         Ok(match ValueKind::of(column.dtype())? {
             ValueKind::Null => Self::Null,
             ValueKind::Bool => Self::Bool(column.bool()?),
-            ValueKind::Int => Self::Int(column.i64()?),
+            ValueKind::Int | ValueKind::Decimal(_) => Self::Int(column.i64()?),
             ValueKind::Unsigned => Self::Unsigned(column.u64()?),
             ValueKind::Float => Self::Float(column.f64()?),
             ValueKind::Text => Self::Text(column.str()?),
@@ -160,7 +160,7 @@ fn column(name: PlSmallStr, cells: Vec<RowValue<'_>>, kind: ValueKind) -> Column
             let values = cells.map(|c| if let RowValue::Bool(v) = c { Some(v) } else { None });
             BooleanChunked::from_iter_options(name, values).into_column()
         }
-        ValueKind::Int => {
+        ValueKind::Int | ValueKind::Decimal(_) => {
             let values = cells.map(|c| if let RowValue::Int(v) = c { Some(v) } else { None });
             Int64Chunked::from_iter_options(name, values).into_column()
         }

@@ -58,17 +58,7 @@ fn of_part(of: &SqlExpr, names: &Names<'_>, queries: &mut dyn StatementQueries) 
             choice(branches, otherwise.unwrap_or_else(TypedExpr::null))
         }
         SqlExpr::Cast { kind, expr, data_type, array: false, format: None } => {
-            let mut value = inner(expr)?;
-            // A number with a point is a decimal, whose halves are not rounded as those of a float.
-            let to = named_type(data_type)?;
-            if is_decimal(expr) && to.kind == ValueKind::Int {
-                value = called("round", vec![value])?;
-            } else if has_decimal(expr) && matches!(to.kind, ValueKind::Int | ValueKind::Text) {
-                return Err(refused(
-                    "write CAST(... AS DOUBLE) around numbers with a point that are converted",
-                ));
-            }
-            converted(value, &to, *kind == CastKind::TryCast)
+            converted(inner(expr)?, &named_type(data_type)?, *kind == CastKind::TryCast)
         }
         SqlExpr::Function(function) => function_value(of, function, names, queries),
         _ => match spelled(of) {
@@ -315,28 +305,6 @@ fn negative(of: &SqlExpr, names: &Names<'_>, queries: &mut dyn StatementQueries)
         return if is_zero { literal(&number.value) } else { Ok(made) };
     }
     negated(value(of, names, queries)?)
-}
-
-/// Whether a value is computed of decimals, and so may be one itself.
-fn has_decimal(of: &SqlExpr) -> bool {
-    use BinaryOperator as Op;
-    match of {
-        SqlExpr::BinaryOp { left, op: Op::Plus | Op::Minus | Op::Multiply | Op::Modulo, right } => {
-            has_decimal(left) || has_decimal(right)
-        }
-        SqlExpr::Nested(inner) => has_decimal(inner),
-        other => is_decimal(other),
-    }
-}
-
-fn is_decimal(of: &SqlExpr) -> bool {
-    match of {
-        SqlExpr::Nested(inner) | SqlExpr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
-            is_decimal(inner)
-        }
-        SqlExpr::Value(value) => matches!(&value.value, Value::Number(text, _) if !text.contains(['e', 'E'])),
-        _ => false,
-    }
 }
 
 /// What stands behind IS DISTINCT FROM. The parser takes all that follows for it, and so reads `a IS DISTINCT

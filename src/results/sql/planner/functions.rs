@@ -2,14 +2,14 @@
 //!
 //! What a function takes and gives is declared in [`FUNCTIONS`]; one that is not there is refused.
 
-use crate::sql::planner::cells::{
-    RowFunction, RowValue, by_row, by_row_with_nulls, elementwise, height, row_of,
+use crate::sql::planner::casts::{alike, all_alike};
+use crate::sql::planner::cells::{RowFunction, RowValue, by_row, by_row_with_nulls};
+use crate::sql::planner::kinds::{DecimalDigits, MOST_DIGITS, TypedExpr, ValueKind, refused};
+use crate::sql::planner::numbers::{
+    MOST_DIGITS_BEHIND, quotient, rescaled, rounded as rounded_decimal, whole_numbers,
 };
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, all_alike, refused};
 use crate::sql::planner::texts;
-use polars::prelude::{
-    Column, Expr, Float64Chunked, Int64Chunked, IntoColumn, NewChunkedArray, PolarsResult,
-};
+use polars::prelude::PolarsResult;
 
 /// What a function takes.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ enum Takes {
     Int,
     Float,
     Text,
-    /// An integer or a float.
+    /// An integer, a decimal or a float.
     Number,
     /// Anything, as text.
     AsText,
@@ -124,6 +124,9 @@ pub(crate) fn called(name: &str, inputs: Vec<TypedExpr>) -> PolarsResult<TypedEx
                 _ => by_row_with_nulls("concat_ws", texts::joined_with, inputs, ValueKind::Text),
             });
         }
+        "round" | "floor" | "ceil" | "ceiling" | "trunc" if inputs.first().is_some_and(has_point) => {
+            return decimal_with_digits(name, inputs);
+        }
         _ => {}
     }
     let Some(known) = FUNCTIONS.iter().find(|f| f.names.contains(&name)) else {
@@ -141,6 +144,25 @@ pub(crate) fn called(name: &str, inputs: Vec<TypedExpr>) -> PolarsResult<TypedEx
     Ok(by_row(known.names[0], known.run, inputs, output))
 }
 
+fn has_point(value: &TypedExpr) -> bool {
+    matches!(value.kind, ValueKind::Decimal(_))
+}
+
+/// A decimal with the number of digits behind the point that a literal names, or none.
+fn decimal_with_digits(name: &str, inputs: Vec<TypedExpr>) -> PolarsResult<TypedExpr> {
+    let (how, takes) = match name {
+        "floor" => ("floor_decimal", 1),
+        "ceil" | "ceiling" => ("ceil_decimal", 1),
+        "trunc" => ("trunc_decimal", 1),
+        _ => ("round_decimal", 2),
+    };
+    let digits = inputs.get(1).map_or(Some(0), |d| u8::try_from(d.whole_number()?).ok());
+    match (digits, inputs.len() <= takes, inputs.into_iter().next()) {
+        (Some(digits), true, Some(value)) => Ok(rounded_decimal(value, how, digits)),
+        _ => Err(refused(format!("{name} of decimals takes a literal number of digits: CAST to DOUBLE"))),
+    }
+}
+
 fn pair(name: &str, inputs: Vec<TypedExpr>) -> PolarsResult<[TypedExpr; 2]> {
     inputs.try_into().map_err(|_| refused(format!("{name} takes two arguments")))
 }
@@ -152,8 +174,10 @@ fn taken(name: &str, input: TypedExpr, takes: Takes) -> PolarsResult<TypedExpr> 
         Takes::Float => ValueKind::Float,
         Takes::Text => ValueKind::Text,
         Takes::Number if input.kind == ValueKind::Null => ValueKind::Int,
-        Takes::Number if matches!(input.kind, ValueKind::Int | ValueKind::Float) => return Ok(input),
-        Takes::Number => return Err(refused(format!("{name} takes integers and floats"))),
+        Takes::Number if input.kind == ValueKind::Unsigned || !input.kind.is_number() => {
+            return Err(refused(format!("{name} takes integers and floats")));
+        }
+        Takes::Number => return Ok(input),
         Takes::AsText if input.kind != ValueKind::Null => return input.cast(ValueKind::Text, false),
         Takes::AsText => ValueKind::Text,
     };
@@ -169,15 +193,20 @@ pub(crate) fn arithmetic(op: &'static str, left: TypedExpr, right: TypedExpr) ->
     if !is_number(&left) || !is_number(&right) {
         return Err(refused(format!("{op} takes numbers: CAST its operands")));
     }
-    let (left, right) = alike(left, right)?;
     if op == "/" {
         let (left, right) = (left.cast(ValueKind::Float, false)?, right.cast(ValueKind::Float, false)?);
         return Ok(TypedExpr::new(quotient(left.expr, right.expr), ValueKind::Float));
     }
+    let is_exact = |v: &TypedExpr| !matches!(v.kind, ValueKind::Float | ValueKind::Unsigned);
+    if op != "//" && (has_point(&left) || has_point(&right)) && is_exact(&left) && is_exact(&right) {
+        return of_decimals(op, left, right);
+    }
+    let (left, right) = alike(left, right)?;
     match left.kind {
         ValueKind::Null => Ok(TypedExpr::null().becomes(ValueKind::Int)?),
         ValueKind::Unsigned => Err(refused(format!("{op} cannot be used on ids of 64 bits"))),
         ValueKind::Int => Ok(TypedExpr::new(whole_numbers(op, left.expr, right.expr), ValueKind::Int)),
+        ValueKind::Decimal(_) => Err(refused("// takes integers")),
         _ => {
             let made = match op {
                 "+" => left.expr + right.expr,
@@ -191,58 +220,32 @@ pub(crate) fn arithmetic(op: &'static str, left: TypedExpr, right: TypedExpr) ->
     }
 }
 
+/// `+ - * %` of integers and decimals. A product has the digits of both, else the result has as many behind
+/// the point as the longer one.
+fn of_decimals(op: &'static str, left: TypedExpr, right: TypedExpr) -> PolarsResult<TypedExpr> {
+    let (one, other) = (left.kind.digits(), right.kind.digits());
+    let (whole, part) = match op {
+        "*" => (one.whole + other.whole, one.part + other.part),
+        "%" => (one.whole.max(other.whole), one.part.max(other.part)),
+        _ => (one.whole.max(other.whole) + 1, one.part.max(other.part)),
+    };
+    if part > MOST_DIGITS_BEHIND || op == "%" && whole + part > MOST_DIGITS {
+        return Err(refused(format!("a result of `{op}` has too many digits: CAST to DOUBLE")));
+    }
+    let digits = DecimalDigits { whole: whole.min(MOST_DIGITS - part), part };
+    let alike = |value: TypedExpr| match (value.kind, op) {
+        (ValueKind::Null, _) => value.becomes(ValueKind::Int),
+        (_, "*") => Ok(value),
+        _ => rescaled(value, digits),
+    };
+    let made = whole_numbers(op, alike(left)?.expr, alike(right)?.expr);
+    Ok(TypedExpr::new(made, ValueKind::Decimal(digits)))
+}
+
 /// # Errors
 /// A value that is no number.
 pub(crate) fn negated(value: TypedExpr) -> PolarsResult<TypedExpr> {
     arithmetic("-", TypedExpr::int(0), value)
-}
-
-/// The same of integers. A result that does not fit in 64 bits, and `%` or `//` by 0, is an error.
-fn whole_numbers(op: &'static str, left: Expr, right: Expr) -> Expr {
-    let compute = move |a: i64, b: i64| match op {
-        "+" => a.checked_add(b),
-        "-" => a.checked_sub(b),
-        "*" => a.checked_mul(b),
-        "%" => a.checked_rem(b),
-        _ => a.checked_div(b),
-    };
-    let run = move |columns: &mut [Column]| {
-        let rows = height(columns);
-        let [one, other] = &*columns else { return Err(refused(format!("{op} takes two numbers"))) };
-        let (left, right) = (one.i64()?, other.i64()?);
-        let (mut has_failed, is_division) = (false, matches!(op, "%" | "//"));
-        let values = (0..rows).map(|row| {
-            let (a, b) = (left.get(row_of(left.len(), row))?, right.get(row_of(right.len(), row))?);
-            let made = compute(a, b);
-            has_failed |= made.is_none();
-            made
-        });
-        let made = Int64Chunked::from_iter_options(one.name().clone(), values);
-        match (has_failed, is_division) {
-            (true, true) => Err(refused(format!("`{op}` by 0: write NULLIF(..., 0)"))),
-            (true, false) => {
-                Err(refused(format!("a result of `{op}` does not fit in 64 bits: CAST to DOUBLE")))
-            }
-            (false, _) => Ok(made.into_column()),
-        }
-    };
-    elementwise(op, run, &[left, right], ValueKind::Int)
-}
-
-/// The quotient of two floats, rounded once. Polars multiplies by the reciprocal of a constant, which is
-/// rounded, too: 3 / 10 would be 0.30000000000000004.
-fn quotient(left: Expr, right: Expr) -> Expr {
-    let run = |columns: &mut [Column]| {
-        let rows = height(columns);
-        let [one, other] = &*columns else { return Err(refused("/ takes two numbers")) };
-        let (left, right) = (one.f64()?, other.f64()?);
-        let values = (0..rows).map(|row| {
-            let (a, b) = (left.get(row_of(left.len(), row))?, right.get(row_of(right.len(), row))?);
-            Some(a / b)
-        });
-        Ok(Float64Chunked::from_iter_options(one.name().clone(), values).into_column())
-    };
-    elementwise("/", run, &[left, right], ValueKind::Float)
 }
 
 fn remainder<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {

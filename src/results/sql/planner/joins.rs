@@ -4,8 +4,9 @@
 //! is a rest: rows that fulfil the keys and the rest match, and an outer join adds those of a side that match
 //! nothing. A filter of the joined rows could not tell those apart.
 
+use crate::sql::planner::casts::alike;
 use crate::sql::planner::expressions::{condition, conjuncts, value};
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, brief, missing, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, brief, missing, refused};
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries, find};
 use crate::sql::planner::operators::filtered;
 use polars::prelude::{

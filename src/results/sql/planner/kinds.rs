@@ -1,4 +1,4 @@
-//! Values of a statement with their kinds, and how kinds become each other.
+//! Values of a statement with their kinds.
 
 use polars::prelude::{AnyValue, DataType, Expr, LiteralValue, PolarsError, PolarsResult, Scalar};
 
@@ -12,8 +12,23 @@ pub(crate) enum ValueKind {
     /// Ids that use all 64 bits.
     Unsigned,
     Float,
+    /// An integer that counts units of the last digit behind the point: 2.50 is 250 with two such digits.
+    /// Numbers that are written with a point are decimals, as in DuckDB, and so exact.
+    Decimal(DecimalDigits),
     Text,
 }
+
+/// How many digits a decimal may have. DuckDB has at most 38 in all, of which sums take all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DecimalDigits {
+    /// Before the point.
+    pub(crate) whole: u8,
+    /// Behind the point.
+    pub(crate) part: u8,
+}
+
+/// Most digits of a decimal of DuckDB.
+pub(crate) const MOST_DIGITS: u8 = 38;
 
 /// An expression of Polars, with the kind of its values.
 #[derive(Debug, Clone)]
@@ -74,15 +89,30 @@ impl ValueKind {
         match self {
             Self::Null => DataType::Null,
             Self::Bool => DataType::Boolean,
-            Self::Int => DataType::Int64,
+            Self::Int | Self::Decimal(_) => DataType::Int64,
             Self::Unsigned => DataType::UInt64,
             Self::Float => DataType::Float64,
             Self::Text => DataType::String,
         }
     }
 
+    /// The digits of integers and decimals.
+    pub(crate) fn digits(self) -> DecimalDigits {
+        if let Self::Decimal(digits) = self { digits } else { DecimalDigits { whole: 19, part: 0 } }
+    }
+
+    /// The kind of a sum of values of this kind.
+    pub(crate) fn of_sum(self) -> Self {
+        match self {
+            Self::Decimal(digits) => {
+                Self::Decimal(DecimalDigits { whole: MOST_DIGITS - digits.part, ..digits })
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn is_number(self) -> bool {
-        matches!(self, Self::Int | Self::Unsigned | Self::Float)
+        matches!(self, Self::Int | Self::Unsigned | Self::Float | Self::Decimal(_))
     }
 
     pub(crate) fn words(self) -> &'static str {
@@ -92,6 +122,7 @@ impl ValueKind {
             Self::Int => "integers",
             Self::Unsigned => "ids of 64 bits",
             Self::Float => "floats",
+            Self::Decimal(_) => "decimals",
             Self::Text => "text",
         }
     }
@@ -124,72 +155,17 @@ impl TypedExpr {
 
     /// The value of a literal integer.
     pub(crate) fn whole_number(&self) -> Option<i64> {
-        self.literal().filter(|_| self.kind == ValueKind::Int)?.value().extract::<i64>()
+        self.units().filter(|_| self.kind == ValueKind::Int)
+    }
+
+    /// The integer that stands for a literal integer or decimal.
+    pub(crate) fn units(&self) -> Option<i64> {
+        let is_exact = matches!(self.kind, ValueKind::Int | ValueKind::Decimal(_));
+        self.literal().filter(|_| is_exact)?.value().extract::<i64>()
     }
 
     /// Whether the value is the same in all rows.
     pub(crate) fn is_constant(&self) -> bool {
         !self.expr.into_iter().any(|part| matches!(part, Expr::Column(_)))
     }
-
-    /// The value as another kind, where SQL converts without being asked to.
-    ///
-    /// # Errors
-    /// When these kinds do not mix.
-    pub(crate) fn becomes(self, kind: ValueKind) -> PolarsResult<Self> {
-        use ValueKind as Is;
-        match (self.kind, kind) {
-            (from, to) if from == to => Ok(self),
-            (Is::Null, _) if self.literal().is_some() => Ok(Self::new(missing(kind), kind)),
-            (Is::Null, _) => Ok(Self::new(self.expr.cast(kind.data_type()), kind)),
-            (Is::Int, Is::Float) => match self.whole_number() {
-                Some(number) => Ok(Self::new(float(number as f64), kind)),
-                None => Ok(Self::new(self.expr.cast(DataType::Float64), kind)),
-            },
-            (Is::Int, Is::Unsigned) => match self.whole_number().map(u64::try_from) {
-                Some(Ok(number)) => Ok(Self::new(constant(kind, AnyValue::UInt64(number)), kind)),
-                _ => Err(mixed(self.kind, kind)),
-            },
-            (Is::Bool, Is::Int) => Ok(Self::new(self.expr.cast(DataType::Int64), kind)),
-            (from, to) => Err(mixed(from, to)),
-        }
-    }
-}
-
-fn mixed(one: ValueKind, other: ValueKind) -> PolarsError {
-    refused(format!("{} and {} do not mix: CAST one of them", one.words(), other.words()))
-}
-
-/// The kind that values of both kinds can have.
-///
-/// # Errors
-/// When these kinds do not mix.
-pub(crate) fn common(one: ValueKind, other: ValueKind) -> PolarsResult<ValueKind> {
-    use ValueKind as Is;
-    Ok(match (one, other) {
-        (a, b) if a == b => a,
-        (Is::Null, kind) | (kind, Is::Null) => kind,
-        (Is::Int, Is::Float) | (Is::Float, Is::Int) => Is::Float,
-        (Is::Int, Is::Unsigned) | (Is::Unsigned, Is::Int) => Is::Unsigned,
-        (Is::Bool, Is::Int) | (Is::Int, Is::Bool) => Is::Int,
-        (a, b) => return Err(mixed(a, b)),
-    })
-}
-
-/// Both values as their common kind.
-///
-/// # Errors
-/// When their kinds do not mix.
-pub(crate) fn alike(one: TypedExpr, other: TypedExpr) -> PolarsResult<(TypedExpr, TypedExpr)> {
-    let kind = common(one.kind, other.kind)?;
-    Ok((one.becomes(kind)?, other.becomes(kind)?))
-}
-
-/// All values as their common kind.
-///
-/// # Errors
-/// When their kinds do not mix.
-pub(crate) fn all_alike(values: Vec<TypedExpr>) -> PolarsResult<(Vec<TypedExpr>, ValueKind)> {
-    let kind = values.iter().try_fold(ValueKind::Null, |kind, value| common(kind, value.kind))?;
-    Ok((values.into_iter().map(|v| v.becomes(kind)).collect::<PolarsResult<_>>()?, kind))
 }

@@ -1,6 +1,9 @@
 //! Literals of a statement, and the types that CAST names.
 
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, constant, float, refused};
+use crate::sql::planner::kinds::{
+    DecimalDigits, MOST_DIGITS, TypedExpr, ValueKind, constant, float, refused,
+};
+use crate::sql::planner::numbers::MOST_DIGITS_BEHIND;
 use polars::prelude::{AnyValue, PolarsResult};
 use sqlparser::ast::{DataType, Value};
 
@@ -21,7 +24,7 @@ pub(crate) fn literal(value: &Value) -> PolarsResult<TypedExpr> {
     })
 }
 
-/// A number: an integer if it is written as one.
+/// A number: an integer if it is written as one, a float if it has an exponent, else a decimal.
 fn number(text: &str) -> PolarsResult<TypedExpr> {
     let plain = text.replace('_', "");
     if let Ok(whole) = plain.parse::<i64>() {
@@ -30,8 +33,18 @@ fn number(text: &str) -> PolarsResult<TypedExpr> {
     if let Ok(id) = plain.parse::<u64>() {
         return Ok(TypedExpr::new(constant(ValueKind::Unsigned, AnyValue::UInt64(id)), ValueKind::Unsigned));
     }
+    if let Some((whole, part)) = plain.split_once('.').filter(|_| !plain.contains(['e', 'E'])) {
+        let units = format!("{whole}{part}").parse::<i64>().ok();
+        let part = u8::try_from(part.len()).ok().filter(|digits| *digits <= MOST_DIGITS_BEHIND);
+        let (Some(units), Some(part)) = (units, part) else {
+            return Err(refused(format!("the number {text} has too many digits: write it as {text}e0")));
+        };
+        let whole = u8::try_from(whole.trim_start_matches(['-', '0']).len()).unwrap_or(MOST_DIGITS);
+        let kind = ValueKind::Decimal(DecimalDigits { whole, part });
+        return Ok(TypedExpr::new(constant(kind, AnyValue::Int64(units)), kind));
+    }
     match plain.parse::<f64>() {
-        Ok(number) if plain.contains(['.', 'e', 'E']) => Ok(TypedExpr::new(float(number), ValueKind::Float)),
+        Ok(number) if plain.contains(['e', 'E']) => Ok(TypedExpr::new(float(number), ValueKind::Float)),
         _ => Err(refused(format!("the number {text} does not fit in 64 bits"))),
     }
 }

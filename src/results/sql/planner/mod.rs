@@ -7,8 +7,8 @@
 //!
 //! Inside a plan each column has a name of its own ([`names`]), so joins never rename any. [`query`] makes
 //! the plan of a query of [`select`]s, whose FROM is of [`joins`]; [`expressions`] gives values and their
-//! kinds ([`kinds`]), with the [`functions`] of numbers and [`texts`]; [`aggregates`] and [`windows`] are
-//! computed before the SELECT that uses them.
+//! kinds ([`kinds`], [`casts`]), with the [`functions`] of numbers and [`texts`]; [`aggregates`] and
+//! [`windows`] are computed before the SELECT that uses them.
 
 mod aggregates;
 mod casts;
@@ -21,6 +21,7 @@ mod joins;
 mod kinds;
 mod literals;
 mod names;
+mod numbers;
 mod operators;
 mod order;
 pub(crate) mod query;

@@ -1,9 +1,11 @@
 //! Operators, CASE and CAST of values whose kinds are known.
 
+use crate::sql::planner::casts::{alike, all_alike, common};
 use crate::sql::planner::cells::{RowValue, by_row};
 use crate::sql::planner::functions::arithmetic;
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, all_alike, common, int, missing, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, int, missing, refused};
 use crate::sql::planner::literals::NamedType;
+use crate::sql::planner::numbers::order;
 use crate::sql::planner::texts;
 use polars::prelude::{Column, DataType, Expr, IntoSeries, LazyFrame, PolarsResult, Series, lit, when};
 use sqlparser::ast::BinaryOperator;
@@ -86,6 +88,12 @@ fn in_range<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
 pub(crate) fn binary(left: TypedExpr, op: &BinaryOperator, right: TypedExpr) -> PolarsResult<TypedExpr> {
     use BinaryOperator as Op;
     let compared = |with: fn(Expr, Expr) -> Expr| {
+        if let ValueKind::Decimal(_) = common(left.kind, right.kind)?
+            && left.kind.digits().part != right.kind.digits().part
+        {
+            let (left, right) = (left.clone(), right.clone());
+            return Ok(TypedExpr::new(with(order(left, right), int(0)), ValueKind::Bool));
+        }
         let (left, right) = alike(left.clone(), right.clone())?;
         match left.kind {
             ValueKind::Null => Ok(TypedExpr::new(missing(ValueKind::Bool), ValueKind::Bool)),
@@ -161,17 +169,20 @@ fn series(items: &[TypedExpr], kind: ValueKind) -> Option<Series> {
     Some(made).filter(|_| !is_missing)
 }
 
-/// Whether a value is among those of a column, none of which is missing; `has_missing` says that there were
-/// some.
-pub(crate) fn among_column(value: TypedExpr, of: &Column, has_missing: bool) -> PolarsResult<TypedExpr> {
-    let kind = ValueKind::of(of.dtype())?;
-    let wanted = common(value.kind, kind)?;
+/// Whether a value is among those of a column of this kind, none of which is missing; `has_missing` says that
+/// there were some.
+pub(crate) fn among_column(
+    value: TypedExpr,
+    of: &Column,
+    kind: ValueKind,
+    has_missing: bool,
+) -> PolarsResult<TypedExpr> {
     if of.is_empty() && !has_missing {
         return Ok(TypedExpr::bool(false));
     }
-    let value = value.becomes(wanted)?;
-    let known = of.cast(&wanted.data_type())?.as_materialized_series().clone();
-    let found = match wanted {
+    let value = value.becomes(kind)?;
+    let known = of.as_materialized_series().clone();
+    let found = match kind {
         ValueKind::Null => missing(ValueKind::Bool),
         _ => value.expr.is_in(lit(known.implode()?.into_series()), false),
     };

@@ -2,8 +2,10 @@
 
 use crate::sql::equal_texts::by_code;
 use crate::sql::plan;
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, brief, common, refused};
+use crate::sql::planner::casts::common;
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, brief, refused};
 use crate::sql::planner::names::{Names, Relation, RelationColumn, StatementQueries};
+use crate::sql::planner::numbers::as_float;
 use crate::sql::planner::order::{in_order, ordered};
 use crate::sql::planner::select::select;
 use crate::sql::planner::subqueries;
@@ -44,8 +46,13 @@ impl Planner {
     /// read.
     pub(crate) fn answer(&mut self, query: &Query) -> PolarsResult<DataFrame> {
         let rows = in_order(self.query(query)?);
-        let mut frame = self.collect(rows.frame)?;
-        frame = frame.select(rows.columns.iter().map(|c| c.place.clone()))?;
+        let shown = |column: &RelationColumn| {
+            let value = column.value();
+            let value = if let ValueKind::Decimal(_) = value.kind { as_float(value) } else { value };
+            value.expr.alias(column.place.clone())
+        };
+        let mut frame =
+            self.collect(rows.frame.select(rows.columns.iter().map(shown).collect::<Vec<_>>()))?;
         frame.set_column_names(&names(&rows.columns))?;
         Ok(frame)
     }

@@ -1,15 +1,16 @@
 //! Subqueries in expressions. Each is computed before the rest of the statement, which then contains its
 //! value, or compares with the values that it gave.
 
+use crate::sql::planner::casts::{alike, common};
 use crate::sql::planner::cells::{elementwise, height, row_of};
 use crate::sql::planner::expressions::{condition, conjuncts, value as value_of};
 use crate::sql::planner::groups::has_aggregate;
 use crate::sql::planner::joins;
-use crate::sql::planner::kinds::{TypedExpr, ValueKind, alike, constant, refused};
+use crate::sql::planner::kinds::{TypedExpr, ValueKind, constant, refused};
 use crate::sql::planner::names::{Names, StatementQueries};
 use crate::sql::planner::operators::{among_column, filtered};
 use polars::prelude::{
-    AnyValue, BooleanChunked, Column, DataFrame, Expr, IntoColumn, NewChunkedArray, PolarsResult,
+    AnyValue, BooleanChunked, Column, DataFrame, Expr, IntoColumn, IntoLazy, NewChunkedArray, PolarsResult,
     UniqueKeepStrategy, col, lit,
 };
 use sqlparser::ast::{BinaryOperator, Expr as SqlExpr, GroupByExpr, Query, Select, SelectItem, SetExpr};
@@ -40,9 +41,13 @@ pub(crate) fn membership(
     query: &Query,
     queries: &mut dyn StatementQueries,
 ) -> PolarsResult<TypedExpr> {
-    let (found, _) = only_column(query, queries)?;
-    let has_missing = found.null_count() > 0;
-    among_column(value, &found.drop_nulls().unique()?, has_missing)
+    let (found, kind) = only_column(query, queries)?;
+    let wanted = common(value.kind, kind)?;
+    let (place, has_missing) = (found.name().clone(), found.null_count() > 0);
+    let present = DataFrame::new_infer_height(vec![found.drop_nulls().unique()?])?.lazy();
+    let alike = TypedExpr::new(col(place.clone()), kind).becomes(wanted)?;
+    let present = queries.collect(present.select([alike.expr.alias(place.clone())]))?;
+    among_column(value, present.column(&place)?, wanted, has_missing)
 }
 
 fn only_column(query: &Query, queries: &mut dyn StatementQueries) -> PolarsResult<(Column, ValueKind)> {

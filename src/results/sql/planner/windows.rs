@@ -13,6 +13,7 @@
 
 use crate::sql::planner::aggregates::{aggregate, exact};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, float, int, refused};
+use crate::sql::planner::numbers::as_float;
 use polars::prelude::{
     DataType, Expr, FillNullStrategy, LazyFrame, PlSmallStr, PolarsResult, SortMultipleOptions, col, lit,
     when,
@@ -235,14 +236,18 @@ impl WindowColumns {
         frame: WindowFrame,
     ) -> PolarsResult<TypedExpr> {
         let value = input.cloned().unwrap_or_else(|| TypedExpr::int(1));
-        let is_number = matches!(value.kind, ValueKind::Int | ValueKind::Float);
+        let value = match value.kind {
+            ValueKind::Decimal(_) if name == "avg" => as_float(value),
+            _ => value,
+        };
+        let is_number = value.kind.is_number() && value.kind != ValueKind::Unsigned;
         if !is_number && name != "count" {
             return Err(refused(format!(
                 "{name} of these values is not supported over a window with an order"
             )));
         }
         if matches!(frame, WindowFrame::Last(_))
-            && (value.kind != ValueKind::Int || matches!(name, "min" | "max"))
+            && (value.kind == ValueKind::Float || matches!(name, "min" | "max"))
         {
             return Err(refused(format!("{name} of these values is not supported over a number of rows")));
         }
@@ -290,6 +295,7 @@ impl WindowColumns {
         let kind = match name {
             "count" => ValueKind::Int,
             "avg" => ValueKind::Float,
+            "sum" => value.kind.of_sum(),
             _ => value.kind,
         };
         Ok(TypedExpr::new(made, kind))

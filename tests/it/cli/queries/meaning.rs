@@ -228,3 +228,47 @@ fn statements_of_all_kinds_have_an_answer() {
     }
     assert!(count > 12, "{count}");
 }
+
+#[test]
+fn numbers_with_a_point_are_exact() {
+    all(&[
+        (
+            "SELECT 0.1 + 0.2 = 0.3 AS a, 3 * 0.1 > 0.3 AS b, 1.50 = 1.5 AS c, 0.1e0 + 0.2e0 = 0.3e0 AS d",
+            "true,false,true,false",
+        ),
+        (
+            "SELECT ROUND(1.005, 2) AS a, ROUND(-2.5) AS b, CAST(2.5 AS INT) AS c, CAST(2.5e0 AS INT) AS d",
+            "1.01,-3.0,3,2",
+        ),
+        ("SELECT FLOOR(-1.5) AS a, CEIL(-1.5) AS b, TRUNC(-1.5) AS c, ABS(-1.5) AS d", "-2.0,-1.0,-1.0,1.5"),
+        (
+            "SELECT CAST(1.50 AS VARCHAR) AS a, '' || -0.05 AS b, CAST(100.0 * 2 AS VARCHAR) AS c",
+            "1.50,-0.05,200.0",
+        ),
+        (
+            "SELECT SUM(value * 0.1) AS s, MAX(value * 0.25) AS m, AVG(value * 0.5) AS a FROM many",
+            "0.2,1.75,0.3333333333333333",
+        ),
+        (
+            "SELECT value * 0.5 AS half, COUNT(*) AS n FROM many WHERE value * 0.1 <= 0.2 GROUP BY value * 0.5",
+            "-3.5,1;1.0,1",
+        ),
+        ("SELECT id FROM few WHERE id IN (1.0, 2.5)", "1"),
+        ("SELECT id FROM few WHERE id IN (SELECT id * 0.5 FROM few)", "1"),
+        ("SELECT part FROM many WHERE part = 0.5", "0.5"),
+        ("SELECT id * 1.5 AS v FROM few UNION SELECT id FROM few ORDER BY v", "1.0;1.5;2.0;3.0"),
+        (
+            "SELECT 7.5 % 2 AS a, -(1.5) AS b, 9000000000000000000 / 2.0 AS c, 9000000000000000000 > 1.5 AS d",
+            "1.5,-1.5,4.5e+18,true",
+        ),
+    ]);
+    for (statement, reason) in [
+        ("SELECT 9000000000000000000 * 1.5 AS a", "does not fit in 64 bits"),
+        ("SELECT 0.12345678901234567891 AS a", "write it as 0.12345678901234567891e0"),
+        ("SELECT MEDIAN(value * 0.5) AS a FROM many", "median of decimals is not supported"),
+        ("SELECT SUM(value * 0.5) = 0.25 AS a FROM many", "do not mix"),
+        ("SELECT 0.0000000001 * 0.0000000001 AS a", "too many digits"),
+    ] {
+        assert!(rows(statement).contains(reason), "{statement}: {}", rows(statement));
+    }
+}
