@@ -4,8 +4,9 @@
 use crate::error::ReadError;
 use crate::input::Input;
 use hta_base::health::{Counter, Health};
+use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,6 +19,18 @@ pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Length of the header, bytes.
 const HEADER: usize = 100;
+
+/// Longest value that is read, bytes. SQLite copies a value into memory before it is looked at.
+const LONGEST_VALUE: i32 = 4 << 20;
+
+/// Cache of the pages of a file, kB: tables are read from their first row to the last.
+const PAGE_CACHE_KB: i32 = 512;
+
+/// Most memory of SQLite for schemas and pages, bytes: of the process, and for each of its threads.
+const SQLITE_BYTES: [i64; 2] = [32 << 20, 2 << 20];
+
+/// Most rows of a table that describes what others name, such as devices.
+pub(crate) const FEW: usize = 1 << 16;
 
 pub(crate) struct Database {
     connection: Connection,
@@ -52,8 +65,15 @@ impl Database {
         }
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(uri(&input.path), flags).map_err(|e| damaged(e.to_string()))?;
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open_with_flags(uri(&input.path), flags)?;
+            let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as i64);
+            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+            connection.pragma_update(None, "cache_size", -PAGE_CACHE_KB)?;
+            connection.pragma_update(None, "hard_heap_limit", SQLITE_BYTES[0] + threads * SQLITE_BYTES[1])?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|e| damaged(e.to_string()))?;
         let mut me = Self {
             connection,
             shown: input.shown.clone(),
@@ -119,6 +139,31 @@ impl Database {
         self.each_with(table, columns, None, each)
     }
 
+    /// As [`Database::each`], for a table of which all rows are kept beside the columns.
+    ///
+    /// # Errors
+    /// When the file is damaged, or the table has more than [`FEW`] rows.
+    pub(crate) fn each_of_few<const N: usize>(
+        &self,
+        table: &str,
+        columns: [&str; N],
+        mut each: impl FnMut(&Row),
+    ) -> Result<(), ReadError> {
+        let mut rows = 0;
+        self.each(table, columns, |row| {
+            rows += 1;
+            if rows <= FEW {
+                each(row);
+            }
+        })?;
+        if rows > FEW { Err(self.too_many(&format!("rows in {table}"))) } else { Ok(()) }
+    }
+
+    /// The error of a file that has more than [`FEW`] of something.
+    pub(crate) fn too_many(&self, what: &str) -> ReadError {
+        ReadError::Damaged { file: self.shown.clone(), reason: format!("it has more than {FEW} {what}") }
+    }
+
     /// As [`Database::each`], for the rows alone whose column has a value. SQLite leaves out the others,
     /// which costs less than to look at them here. Without that column all rows are handed on.
     ///
@@ -156,8 +201,12 @@ impl Database {
             }
             Ok(())
         };
-        run()
-            .map_err(|e| ReadError::Damaged { file: self.shown.clone(), reason: format!("SQLite says: {e}") })
+        let reason = |e: rusqlite::Error| match e.sqlite_error_code() {
+            Some(ErrorCode::TooBig) => format!("a value is longer than {LONGEST_VALUE} bytes"),
+            Some(ErrorCode::OutOfMemory) => "its tables need too much memory of SQLite".to_string(),
+            _ => format!("SQLite says: {e}"),
+        };
+        run().map_err(|e| ReadError::Damaged { file: self.shown.clone(), reason: reason(e) })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Schemas differ by version: tables and columns that a file lacks are empty or null.
 
-use super::database::{Database, Only, int, text};
+use super::database::{Database, FEW, Only, int, text};
 use super::gpu_names::{copy_name, set_name, wait_name};
 use super::nsys_calls::calls;
 use super::nsys_export::{CALLS, Export, pid, place, process_of};
@@ -83,22 +83,28 @@ pub(crate) fn is_nsys(database: &Database) -> bool {
 pub(crate) fn processes(database: &Database) -> Result<NsysProcesses, ReadError> {
     let (mut working, mut launching, mut calling) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for table in WORK {
-        database.each(table, ["globalPid"], |row| working.extend(int(row, 0).map(process_of)))?;
+        database.each(table, ["globalPid"], |row| {
+            working.extend(int(row, 0).map(process_of).filter(|_| working.len() <= FEW));
+        })?;
     }
     if working.is_empty() {
         return Ok(NsysProcesses::default());
     }
     let mut launches: HashSet<i64> = HashSet::new();
     database.each("StringIds", ["id", "value"], |row| {
-        launches.extend(int(row, 0).filter(|_| text(row, 1).is_some_and(|name| is_launch_call(&name))));
+        let is_launch = || launches.len() <= FEW && text(row, 1).is_some_and(|name| is_launch_call(&name));
+        launches.extend(int(row, 0).filter(|_| is_launch()));
     })?;
     database.each(CALLS, ["globalTid", "nameId"], |row| {
-        let Some(process) = int(row, 0).map(process_of) else { return };
+        let Some(process) = int(row, 0).map(process_of).filter(|_| calling.len() <= FEW) else { return };
         calling.insert(process);
         if int(row, 1).is_some_and(|name| launches.contains(&name)) {
             launching.insert(process);
         }
     })?;
+    if [working.len(), launches.len(), calling.len()].iter().any(|count| *count > FEW) {
+        return Err(database.too_many("processes, or names of launches"));
+    }
     let ranks: BTreeSet<i64> = working.union(&launching).copied().collect();
     let idle = calling.difference(&ranks).copied().collect();
     Ok(NsysProcesses { ranks: ranks.into_iter().collect(), idle })

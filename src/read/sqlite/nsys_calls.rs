@@ -2,7 +2,7 @@
 
 use super::database::{Database, int};
 use super::nsys_export::{CALLS, Export, place};
-use super::rows::Rows;
+use super::rows::{ROWS_BETWEEN_CHECKS, Rows};
 use crate::error::ReadError;
 use hashbrown::{HashMap, HashSet};
 use hta_base::health::Counter;
@@ -36,7 +36,11 @@ pub(super) fn calls(database: &Database, export: &mut Export) -> Result<(), Read
         let is_driver = class == Some(1);
         let call = NsysCall { span: (int(r, 0), int(r, 1)), is_driver, thread, correlation: int(r, 4), name };
         if class == Some(OUTER_CALL) {
-            outer.push(call);
+            // Each has a place in a set besides.
+            let bytes = outer.capacity() * (size_of::<NsysCall>() + size_of::<(i64, Option<i64>)>() * 2);
+            if !outer.len().is_multiple_of(ROWS_BETWEEN_CHECKS) || rows.hold_waiting(bytes) {
+                outer.push(call);
+            }
         } else {
             call.push(rows);
         }
@@ -49,6 +53,7 @@ pub(super) fn calls(database: &Database, export: &mut Export) -> Result<(), Read
             export.rows.columns.health.add(Counter::CallTwice, 1, None, "");
         }
     }
+    export.rows.hold_waiting(0);
     Ok(())
 }
 

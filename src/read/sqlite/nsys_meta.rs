@@ -4,6 +4,7 @@ use super::database::{Database, int};
 use super::devices::device;
 use crate::error::ReadError;
 use hta_trace::meta::{Meta, Recorder};
+use std::collections::BTreeSet;
 
 /// `pid`: the process in the operating system.
 pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
@@ -20,8 +21,8 @@ pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
         })?;
     }
     // Which GPU a number of the process stands for.
-    let mut places: Vec<(i64, i64)> = Vec::new();
-    database.each("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"], |r| {
+    let mut places: BTreeSet<(i64, i64)> = BTreeSet::new();
+    database.each_of_few("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"], |r| {
         if int(r, 2) == Some(pid) {
             places.extend(int(r, 0).zip(int(r, 1)));
         }
@@ -38,9 +39,11 @@ pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
         "maxRegistersPerSm",
         "maxShmemPerSm",
     ];
-    database.each("TARGET_INFO_GPU", columns, |r| {
-        let Some(gpu) = int(r, 0) else { return };
-        let mine = places.iter().filter(|(id, _)| *id == gpu).map(|(_, cuda)| *cuda);
+    // A GPU that is described twice is taken as it was first.
+    let mut described = BTreeSet::new();
+    database.each_of_few("TARGET_INFO_GPU", columns, |r| {
+        let Some(gpu) = int(r, 0).filter(|gpu| described.insert(*gpu)) else { return };
+        let mine = places.range((gpu, i64::MIN)..=(gpu, i64::MAX)).map(|(_, cuda)| *cuda);
         let ids: Vec<i64> = if places.is_empty() { vec![gpu] } else { mine.collect() };
         let name = database.text(r, 1).unwrap_or_default();
         meta.devices.extend(ids.into_iter().map(|id| device(r, id, &name)));

@@ -14,7 +14,7 @@ use super::database::{Database, blob, int};
 use super::devices::device;
 use super::gpu_names::{copy_name, cupti_memory, set_name, wait_name};
 use super::ranges::{Said, SqliteRanges};
-use super::rows::{GpuWork, RowPlace, Rows};
+use super::rows::{GpuWork, ROWS_BETWEEN_CHECKS, RowPlace, Rows};
 use crate::error::ReadError;
 use crate::input::Input;
 use crate::reading::{Reading, Unsettled};
@@ -61,7 +61,8 @@ pub(crate) fn load(database: &Database, input: &Input, how: &Reading) -> Result<
         }
     })?;
     let mut contexts: HashMap<i64, i64> = HashMap::new();
-    database.each(CONTEXTS, ["contextId", "deviceId"], |r| contexts.extend(int(r, 0).zip(int(r, 1))))?;
+    database
+        .each_of_few(CONTEXTS, ["contextId", "deviceId"], |r| contexts.extend(int(r, 0).zip(int(r, 1))))?;
     for table in KERNELS {
         kernels(database, table, &mut rows)?;
     }
@@ -268,6 +269,11 @@ fn markers(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
         let object = object(int(r, 3), blob(r, 4));
         if flags & START != 0 {
             let start = Started { time: int(r, 1), name: rows.named(&[int(r, 5)]), object };
+            let bytes = started.capacity() * (size_of::<(i64, Started)>() + 1);
+            let is_asked = !started.is_empty() && started.len().is_multiple_of(ROWS_BETWEEN_CHECKS);
+            if is_asked && !rows.hold_waiting(bytes) {
+                return;
+            }
             // A number that is started twice was not ended.
             if let Some(lost) = started.insert(id, start) {
                 add(rows, lost, None, false);
@@ -290,6 +296,7 @@ fn markers(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
         let is_nested = start.object.is_some();
         add(rows, start, None, is_nested);
     }
+    rows.hold_waiting(0);
     ranges.push_into(rows);
     Ok(())
 }
@@ -314,7 +321,7 @@ fn meta(database: &Database, rows: &Rows) -> Result<Meta, ReadError> {
         "maxRegistersPerMultiprocessor",
         "maxSharedMemoryPerMultiprocessor",
     ];
-    database.each(DEVICES, columns, |r| {
+    database.each_of_few(DEVICES, columns, |r| {
         let Some(id) = int(r, 0) else { return };
         let name = rows.columns.strings.get(rows.named(&[int(r, 1)]));
         meta.devices.push(device(r, id, name));

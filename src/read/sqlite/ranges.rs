@@ -111,7 +111,9 @@ impl SqliteRanges {
             RowPlace::Stream { device, stream } => (device, stream),
         };
         if self.ranges.len().is_multiple_of(RANGES_BETWEEN_CHECKS) {
-            rows.hold_beside((self.ranges.capacity() * size_of::<SqliteRange>()) as u64);
+            // What is around each range is found when all are read.
+            let each = size_of::<SqliteRange>() + size_of::<usize>() + size_of::<(Option<StrId>, bool)>();
+            rows.hold_beside((self.ranges.capacity() * each) as u64);
         }
         if rows.is_refused() {
             return;
@@ -177,7 +179,7 @@ fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> RangeKind {
     let found = if is_nested { meaning(text) } else { Meaning::Annotation(text) };
     let event_args = rows.how.options.event_args;
     let whole_texts = rows.how.options.whole_range_texts;
-    let mut intern = |text: &str| rows.columns.strings.intern(text);
+    let mut intern = |text: &str| rows.intern(text);
     match found {
         Meaning::Annotation(name) => RangeKind::Annotation(intern(name)),
         Meaning::Module(name) => RangeKind::Annotation(intern(&name)),

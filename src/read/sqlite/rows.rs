@@ -43,14 +43,20 @@ pub(crate) struct Rows<'a> {
     categories: Vec<(&'static str, u16)>,
     /// Texts of blocks and threads of kernels.
     sizes: HashMap<[i64; 3], StrId>,
-    /// Bytes that are held beside the columns.
+    /// Bytes that ranges, and (next field) rows that wait for others, hold beside the columns.
     beside: u64,
+    waiting: u64,
+    /// Bytes of the texts when memory was asked for.
+    asked_texts: u64,
     /// Set once memory was refused: from then on no row is kept.
     refused: Option<OutOfMemory>,
 }
 
 /// Rows after which memory is asked for again.
-const ROWS_BETWEEN_CHECKS: usize = 1 << 16;
+pub(crate) const ROWS_BETWEEN_CHECKS: usize = 1 << 16;
+
+/// The same for bytes of texts.
+const TEXT_BETWEEN_CHECKS: u64 = 1 << 20;
 
 impl<'a> Rows<'a> {
     pub(crate) fn new(how: &'a Reading<'a>) -> Self {
@@ -62,14 +68,28 @@ impl<'a> Rows<'a> {
             categories: Vec::new(),
             sizes: HashMap::new(),
             beside: 0,
+            waiting: 0,
+            asked_texts: 0,
             refused: None,
         }
     }
 
     /// Adds a text of the database.
     pub(crate) fn add_text(&mut self, id: i64, text: &str) {
-        let text = self.columns.strings.intern(text);
-        self.texts.insert(id, text);
+        if self.refused.is_none() {
+            let text = self.intern(text);
+            self.texts.insert(id, text);
+        }
+    }
+
+    /// A text of a row, for which memory is asked.
+    pub(crate) fn intern(&mut self, text: &str) -> StrId {
+        let id = self.columns.strings.intern(text);
+        if self.columns.strings.held_bytes() > self.asked_texts + TEXT_BETWEEN_CHECKS {
+            self.asked_texts = self.columns.strings.held_bytes();
+            self.ask();
+        }
+        id
     }
 
     /// The first of some texts that the file has.
@@ -85,6 +105,17 @@ impl<'a> Rows<'a> {
     /// Asks for the memory of what is held now, and of some bytes beside the columns.
     pub(crate) fn hold_beside(&mut self, bytes: u64) {
         self.beside = bytes;
+        self.ask();
+    }
+
+    /// The same for rows that wait for others. Whether there is memory for them.
+    pub(crate) fn hold_waiting(&mut self, bytes: usize) -> bool {
+        self.waiting = bytes as u64;
+        self.ask();
+        self.refused.is_none()
+    }
+
+    fn ask(&mut self) {
         if self.refused.is_none() {
             self.refused = self.how.room.hold(self.held(0, false)).err();
         }
@@ -93,7 +124,9 @@ impl<'a> Rows<'a> {
     fn held(&self, unpacked: u64, is_whole: bool) -> MemoryUse {
         let texts = self.columns.strings.held_bytes();
         let columns = self.columns.held_bytes() - texts;
-        MemoryUse { columns, texts, buffers: self.beside, unpacked, is_whole }
+        // A slot of a map has a byte besides its key and value, and an eighth of the slots is free.
+        let maps = self.texts.capacity() * 20 + self.lanes.capacity() * 32 + self.sizes.capacity() * 40;
+        MemoryUse { columns, texts, buffers: self.beside + self.waiting + maps as u64, unpacked, is_whole }
     }
 
     /// Adds a row; `None` if its times cannot be, or memory was refused.
@@ -116,7 +149,7 @@ impl<'a> Rows<'a> {
         c.health.add(Counter::DurNegative, u64::from(length < 0), None, "");
         let length = length.max(0);
         if c.len().is_multiple_of(ROWS_BETWEEN_CHECKS) {
-            self.hold_beside(self.beside);
+            self.ask();
         }
         if self.refused.is_some() {
             return None;
@@ -153,7 +186,7 @@ impl<'a> Rows<'a> {
     }
 
     pub(crate) fn text(&mut self, row: u32, arg: Arg, value: &str) {
-        let id = self.columns.strings.intern(value);
+        let id = self.intern(value);
         self.interned(row, arg, Some(id));
     }
 

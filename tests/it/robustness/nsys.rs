@@ -203,6 +203,54 @@ fn a_limit_stops_the_reading_of_a_large_export() {
 }
 
 #[test]
+fn what_a_large_export_makes_the_reader_keep_is_bounded() {
+    const NUMBERS: &str = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 70000)";
+    let limited = |path: &Path| {
+        let inputs = discover(&[path.to_path_buf()]).expect("the file is there");
+        let memory = Some(hta::units::MemoryLimit { bytes: 4 << 20, given: true });
+        let options = LoadOptions { memory, ..LoadOptions::default() };
+        load(&inputs[0], options, Spread::Inline, &ByteCount::default())
+            .err()
+            .map_or_else(String::new, |e| e.to_string())
+    };
+    for (statement, expected) in [
+        (
+            "UPDATE StringIds SET value = zeroblob(5000000) WHERE id = 1",
+            "a value is longer than 4194304 bytes",
+        ),
+        ("INSERT INTO StringIds SELECT i, 'name ' || i FROM n", "it needs more than"),
+        (
+            "INSERT INTO StringIds SELECT i, 'cudaLaunchKernel' FROM n",
+            "more than 65536 processes, or names of launches",
+        ),
+        (
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT 1, 2, 0, 7, 5, i << 24, 1 FROM n",
+            "more than 65536 processes",
+        ),
+        (
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT 1, 2, 67, 7 << 24, i, 2 FROM n",
+            "it needs more than",
+        ),
+        ("INSERT INTO TARGET_INFO_GPU SELECT i FROM n", "more than 65536 rows in TARGET_INFO_GPU"),
+    ] {
+        let folder = folder();
+        let path = folder.path().join("rank_0.sqlite");
+        export(&path);
+        let db = Connection::open(&path).expect("the export");
+        db.execute_batch("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start = 10; CREATE TABLE TARGET_INFO_GPU (id INTEGER)")
+            .expect("one process is left");
+        let statement = if statement.starts_with("INSERT") {
+            format!("{NUMBERS} {statement}")
+        } else {
+            statement.to_string()
+        };
+        db.execute_batch(&statement).expect("rows can be added");
+        drop(db);
+        assert!(limited(&path).contains(expected), "{statement}: {}", limited(&path));
+    }
+}
+
+#[test]
 fn damage_is_an_error_or_counted_and_never_a_panic() {
     let folder = folder();
     let path = folder.path().join("one.sqlite");
