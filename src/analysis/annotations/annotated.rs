@@ -14,6 +14,7 @@
 //! counts an activity once, however often it is nested in itself. An activity in a graph also belongs to the
 //! name that the program gave to its node, which is innermost.
 
+use crate::annotations::launched::{AnnotatedLaunches, Stretch};
 use hta_base::units::{Ns, Span};
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
@@ -55,20 +56,22 @@ pub(crate) struct ReplayedRange {
     pub(crate) step: Option<u32>,
 }
 
-/// All ranges of one name on one side, with their activities.
+/// All ranges of one name on one side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamedRanges {
     /// Rows of the ranges, in the order of the file.
     pub(crate) ranges: Vec<u32>,
     /// Ranges in replays of graphs, which have no rows, in the order of their launches.
     pub(crate) replayed: Vec<ReplayedRange>,
-    /// Indices of the activities inside any of the ranges, without duplicates.
+    /// Of a name on the device or in a graph: indices of its activities, without duplicates.
     pub(crate) activities: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Annotated {
     pub(crate) names: BTreeMap<(AnnotationSide, StrId), NamedRanges>,
+    /// By thread with annotations: what it launched, and which of it inside the ranges of each name.
+    pub(crate) launched: Vec<AnnotatedLaunches>,
     /// Per activity: side and name of the innermost annotation.
     pub(crate) own: Vec<Option<(AnnotationSide, StrId)>>,
 }
@@ -78,7 +81,7 @@ impl Annotated {
     pub(crate) fn new(trace: &RankTrace, wanted: Option<&Regex>) -> Self {
         let c = &trace.columns;
         let kept = c.strings.each(|t| wanted.is_none_or(|w| w.is_match(t)));
-        let mut me = Self { names: BTreeMap::new(), own: vec![None; trace.activities.len()] };
+        let mut me = Self { own: vec![None; trace.activities.len()], ..Self::default() };
         let mut rows: BTreeMap<(AnnotationSide, u32), Vec<u32>> = BTreeMap::new();
         for (row, class) in trace.classes.iter().enumerate() {
             let side = match class {
@@ -158,12 +161,14 @@ impl Annotated {
             let until = queries.partition_point(|q| q.0 <= end);
             inside.entry(c.name(row as usize)).or_default().push(Span::new(from as i64, until as i64));
         }
-        for (name, places) in inside {
-            let own = &mut self.names.entry((AnnotationSide::Host, name)).or_default().activities;
-            for part in Union::new(places).spans() {
-                own.extend(queries[part.start as usize..part.end as usize].iter().map(|q| q.1));
-            }
-        }
+        let stretches = inside.into_iter().flat_map(|(name, places)| {
+            let of = move |s: &Span| Stretch { name, from: s.start as u32, until: s.end as u32 };
+            Union::new(places).spans().iter().map(of).collect::<Vec<_>>()
+        });
+        self.launched.push(AnnotatedLaunches {
+            activities: queries.iter().map(|q| q.1).collect(),
+            stretches: stretches.collect(),
+        });
     }
 
     /// Assigns the unlinked activities in one row of a device. `rows`: the ranges drawn there; `queries`: the

@@ -5,11 +5,14 @@
 //! Ranges that the profiler draws on the device are used only for activities whose launch is unknown.
 
 mod annotated;
+mod launched;
 mod report;
 
 use crate::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
+use crate::annotations::launched::{BusyTimes, StretchWork};
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::by_owner::ByOwner;
+use crate::facts::calls::forest::alone;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::recording::capability::Capability;
@@ -19,12 +22,12 @@ use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
+use hta_trace::activity::Activity;
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};
 use hta_trace::step::StepRule;
 use hta_trace::strings::StrId;
-use hta_trace::timeline::{TimePerSet, Timeline};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,6 +120,9 @@ struct RangeMembers {
     ranges: Vec<u32>,
     /// Lengths of the ranges in replays of graphs.
     replayed: Vec<Ns>,
+    /// What was launched inside ranges on threads.
+    launched: Vec<StretchWork>,
+    /// Other activities.
     activities: Vec<u32>,
     own_ns: Ns,
 }
@@ -130,7 +136,7 @@ struct AnnotationRow<'a> {
     activities: u64,
     gpu: Ns,
     own: Ns,
-    shares: TimePerSet,
+    times: BusyTimes,
 }
 
 /// The ranges and activities of each row, by index of the device and key.
@@ -142,7 +148,7 @@ fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
     let working = working(trace, annotated);
     let members = share_out(trace, annotated, &scopes, &devices).into_rows();
     let mut rows: Vec<(Option<i64>, usize, AnnotationRow)> =
-        members.map(|(w, (d, key), m)| (devices.all[d], w, row(trace, key, &m, &working))).collect();
+        members.map(|(w, (d, key), m)| (devices.all[d], w, row(trace, key, m, &working))).collect();
     rows.sort_by_key(|(device, window, r)| {
         (*device, *window, Reverse(r.gpu), Reverse(r.ranges.sum), r.name, r.key.map(|k| k.0))
     });
@@ -173,10 +179,10 @@ fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
             activity_count: r.activities,
             gpu_ns: r.gpu,
             gpu_self_ns: r.own,
-            busy_ns: r.shares.busy(),
-            compute_ns: r.shares.compute(),
-            communication_ns: r.shares.communication(),
-            memory_ns: r.shares.memory(),
+            busy_ns: r.times.busy,
+            compute_ns: r.times.compute,
+            communication_ns: r.times.communication,
+            memory_ns: r.times.memory,
         });
     }
     table.finish()
@@ -259,13 +265,25 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
         }
         for &i in activities {
             let a = &trace.activities[i as usize];
-            let own = if annotated.own[i as usize] == key { a.span.len() } else { 0 };
             let Some(d) = devices.place(a.device()) else { continue };
-            members.charge(scopes.of(a.step()), (d, key), |m| {
-                m.activities.push(i);
-                m.own_ns += own;
-            });
+            members.charge(scopes.of(a.step()), (d, key), |m| m.activities.push(i));
         }
+    }
+    let cells = |a: &Activity| {
+        let device = devices.place(a.device());
+        let windows = scopes.of(a.step());
+        device.into_iter().flat_map(move |d| windows.clone().map(move |w| (d, w)))
+    };
+    let alone = alone(&trace.activities);
+    for thread in &annotated.launched {
+        thread.measure((trace, &alone), cells, |(d, w), name, work| {
+            let owner = members.id((d, Some((AnnotationSide::Host, name))));
+            members.at(w, owner).launched.push(work);
+        });
+    }
+    for (a, own) in trace.activities.iter().zip(&annotated.own).filter(|(_, own)| own.is_some()) {
+        let Some(d) = devices.place(a.device()) else { continue };
+        members.charge(scopes.of(a.step()), (d, *own), |m| m.own_ns += a.span.len());
     }
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let Some(d) = devices.place(work.device) else { continue };
@@ -285,13 +303,10 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
 fn row<'a>(
     trace: &'a RankTrace,
     key: AnnotationKey,
-    m: &RangeMembers,
+    mut m: RangeMembers,
     working: &BTreeMap<u32, Union>,
 ) -> AnnotationRow<'a> {
     let of = || m.activities.iter().map(|&i| &trace.activities[i as usize]);
-    let timeline = Timeline::new(of().map(|a| (a.span, a.work)));
-    let whole =
-        Span::new(of().map(|a| a.span.start).min().unwrap_or(0), of().map(|a| a.span.end).max().unwrap_or(0));
     AnnotationRow {
         key,
         name: key.map_or(NONE, |k| trace.text(k.1)),
@@ -299,10 +314,13 @@ fn row<'a>(
             m.ranges.iter().map(|&r| trace.span(r).len()).chain(m.replayed.iter().copied()).collect(),
         ),
         working: (key.map(|k| k.0) == Some(AnnotationSide::Host)).then(|| worked(trace, &m.ranges, working)),
-        activities: m.activities.len() as u64,
-        gpu: of().map(|a| a.span.len()).sum(),
+        activities: m.activities.len() as u64 + m.launched.iter().map(|s| s.count).sum::<u64>(),
+        gpu: of().map(|a| a.span.len()).chain(m.launched.iter().map(|s| s.gpu)).sum(),
         own: m.own_ns,
-        shares: timeline.shares_in(whole),
+        times: match m.launched.is_empty() {
+            true => BusyTimes::new(of()),
+            false => BusyTimes::of_stretches(trace, &mut m.launched),
+        },
     }
 }
 

@@ -74,6 +74,36 @@ fn a_name_nested_in_itself_owns_an_activity_once() {
     assert_eq!(ints(&r, ["activity_count", "gpu_ns", "gpu_self_ns"]), [1, 10, 10]);
 }
 
+/// Each range contains all later ones and launches a kernel that runs on past the next one's.
+///
+/// ```text
+///   thread     [0.............................)        kernels  [0...)
+///                 [1.......................)                      [1...)
+///                    [2.................)                           [2...)
+/// ```
+#[test]
+fn ranges_nested_to_any_depth_own_what_is_launched_in_those_inside_them() {
+    let depth = 10_000;
+    let mut t = TraceBuilder::new().rank(0);
+    for i in 0..depth {
+        t.thread(1).annotation(&format!("range {i}"), 10 * i..30 * depth - 10 * i);
+        t.thread(1).launch(10 * i + 2..10 * i + 4).kernel(
+            "gemm",
+            7 + i % 2,
+            30 * depth + 10 * i..30 * depth + 10 * i + 15,
+        );
+    }
+    let answer = of_trace("annotations", &t, &options());
+    let rows = answer.rows_where("user_annotations", |r| r.text("scope") == "capture");
+    assert_eq!(rows.len() as i64, depth + 1);
+    for r in rows.iter().filter(|r| r.text("name") != "(none)") {
+        let outside: i64 = r.text("name").trim_start_matches("range ").parse().unwrap();
+        let inside = depth - outside;
+        let union = 10 * inside + 5;
+        assert_eq!(ints(r, TIMES), [inside, 15 * inside, 15, union, union, 0, 0]);
+    }
+}
+
 /// The launch is not recorded, but the profiler drew two ranges around the kernel: the shorter one owns it.
 #[test]
 fn an_activity_without_a_launch_belongs_to_the_shortest_range_drawn_around_its_start() {

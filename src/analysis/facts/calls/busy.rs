@@ -28,24 +28,31 @@ impl CallForest<'_> {
     /// Length of the union of the same. The union of each instance is known; only those whose work overlaps
     /// in time are united again.
     pub(crate) fn busy_below(&self, instances: &[u32]) -> Ns {
-        let extent = |p: u32| self.below.at(p).extent;
+        let extent = |p: &u32| self.below.at(*p).extent;
         let mut sorted: Vec<u32> = instances.to_vec();
-        sorted.sort_unstable_by_key(|&p| (extent(p).start, extent(p).end));
-        let mut total = 0;
-        let mut from = 0;
-        while from < sorted.len() {
-            let mut end = extent(sorted[from]).end;
-            let mut until = from + 1;
-            while until < sorted.len() && extent(sorted[until]).start < end {
-                end = end.max(extent(sorted[until]).end);
-                until += 1;
-            }
-            total += match &sorted[from..until] {
-                [one] => self.below.at(*one).busy_ns,
-                several => self.busy(self.launched_below(several)),
-            };
-            from = until;
-        }
-        total
+        sorted.sort_unstable_by_key(|p| (extent(p).start, extent(p).end));
+        let of_run = |run: &[u32]| match run {
+            [one] => self.below.at(*one).busy_ns,
+            several => self.busy(self.launched_below(several)),
+        };
+        overlapping(&sorted, extent).map(of_run).sum()
     }
+}
+
+/// Runs of items in order of start, whose extents overlap in time.
+pub(crate) fn overlapping<T>(sorted: &[T], extent: impl Fn(&T) -> Span) -> impl Iterator<Item = &[T]> {
+    let mut rest = sorted;
+    std::iter::from_fn(move || {
+        let (first, others) = rest.split_first()?;
+        let mut end = extent(first).end;
+        let joins = |item: &&T| {
+            let of = extent(item);
+            let is_inside = of.start < end;
+            end = if is_inside { end.max(of.end) } else { end };
+            is_inside
+        };
+        let (run, after) = rest.split_at(1 + others.iter().take_while(joins).count());
+        rest = after;
+        Some(run)
+    })
 }

@@ -6,7 +6,9 @@
 mod backward;
 mod busy;
 pub(crate) mod forest;
-mod last_cover;
+pub(crate) mod last_cover;
+
+pub(crate) use crate::facts::calls::busy::overlapping;
 
 use crate::facts::calls::backward::Backward;
 use crate::facts::calls::forest::{Forest, NOWHERE, WorkBelow, alone};
