@@ -6,6 +6,7 @@
 
 use crate::api::Options;
 use crate::facts::calls::CallForest;
+use crate::facts::calls::forest::WorkBelow;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::RankMachine;
 use crate::facts::step_scopes::StepScopes;
@@ -97,7 +98,7 @@ pub(crate) fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: 
     for (window, _, _, s) in &rows {
         all[*window] = (all[*window].0 + s.host_self, all[*window].1 + s.gpu_self);
     }
-    let measure = OperatorTimes { calls, kernels: KernelWorks::of(trace) };
+    let measure = OperatorTimes::new(calls);
     let mut table = Operators::default();
     for (window, who, cells, s) in &rows {
         let w = &scopes.windows()[*window];
@@ -188,9 +189,20 @@ struct OperatorBusy {
 struct OperatorTimes<'a> {
     calls: &'a CallForest<'a>,
     kernels: Arc<KernelWorks>,
+    /// Kernels that use tensor cores at or below each position.
+    tensor_cores: WorkBelow,
 }
 
-impl OperatorTimes<'_> {
+impl<'a> OperatorTimes<'a> {
+    fn new(calls: &'a CallForest<'a>) -> Self {
+        let kernels = KernelWorks::of(calls.trace);
+        let mut me = Self { calls, kernels, tensor_cores: WorkBelow::default() };
+        let launched = calls.below.launched.iter().copied();
+        let using = launched.filter(|(_, i)| me.is_kernel_with(*i, TensorCores::Yes)).collect();
+        me.tensor_cores = WorkBelow::new(&calls.forest, using, &calls.trace.activities, &calls.alone);
+        me
+    }
+
     fn of(&self, who: &RowOwner, s: &OperatorSums) -> OperatorBusy {
         let calls = self.calls;
         let is_flat = match who {
@@ -201,14 +213,15 @@ impl OperatorTimes<'_> {
         let own = calls.busy(s.own.iter().copied());
         let own_using = |uses| calls.busy(s.own.iter().copied().filter(|i| self.is_kernel_with(*i, uses)));
         let own_tensor_cores = own_using(TensorCores::Yes);
-        // What the calls of the owner launched, each once.
-        let below = || calls.launched_below(&s.outer).chain(s.replayed.iter().copied());
         let (all, tensor_cores) = match (is_flat, s.replayed.is_empty()) {
             (true, _) => (own, own_tensor_cores),
-            (false, is_unreplayed) => (
-                if is_unreplayed { calls.busy_below(&s.outer) } else { calls.busy(below()) },
-                calls.busy(below().filter(|i| self.is_kernel_with(*i, TensorCores::Yes))),
-            ),
+            (false, true) => (calls.busy_below(&s.outer), calls.busy_below_of(&self.tensor_cores, &s.outer)),
+            (false, false) => {
+                // What the calls of the owner launched, each once.
+                let below = || calls.launched_below(&s.outer).chain(s.replayed.iter().copied());
+                let using = below().filter(|i| self.is_kernel_with(*i, TensorCores::Yes));
+                (calls.busy(below()), calls.busy(using))
+            }
         };
         OperatorBusy {
             is_flat,

@@ -2,6 +2,7 @@
 //! are summed.
 
 use crate::facts::calls::CallForest;
+use crate::facts::calls::forest::WorkBelow;
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 
@@ -22,18 +23,31 @@ impl CallForest<'_> {
 
     /// What was launched at or below some positions, none of which is below another.
     pub(crate) fn launched_below(&self, instances: &[u32]) -> impl Iterator<Item = u32> {
-        instances.iter().flat_map(|p: &u32| self.below.within(*p, self.forest.end[*p as usize])).map(|l| l.1)
+        instances.iter().flat_map(|p| self.launched_at_or_below(&self.below, *p))
+    }
+
+    fn launched_at_or_below<'b>(
+        &self,
+        part: &'b WorkBelow,
+        position: u32,
+    ) -> impl Iterator<Item = u32> + use<'b> {
+        part.within(position, self.forest.end[position as usize]).iter().map(|l| l.1)
     }
 
     /// Length of the union of the same. The union of each instance is known; only those whose work overlaps
     /// in time are united again.
     pub(crate) fn busy_below(&self, instances: &[u32]) -> Ns {
-        let extent = |p: &u32| self.below.at(*p).extent;
+        self.busy_below_of(&self.below, instances)
+    }
+
+    /// The same of a part of the work.
+    pub(crate) fn busy_below_of(&self, part: &WorkBelow, instances: &[u32]) -> Ns {
+        let extent = |p: &u32| part.at(*p).extent;
         let mut sorted: Vec<u32> = instances.to_vec();
         sorted.sort_unstable_by_key(|p| (extent(p).start, extent(p).end));
         let of_run = |run: &[u32]| match run {
-            [one] => self.below.at(*one).busy_ns,
-            several => self.busy(self.launched_below(several)),
+            [one] => part.at(*one).busy_ns,
+            several => self.busy(several.iter().flat_map(|p| self.launched_at_or_below(part, *p))),
         };
         overlapping(&sorted, extent).map(of_run).sum()
     }
