@@ -163,42 +163,62 @@ impl StreamQueue {
         Union::new(self.segments().filter(|s| u64::from(s.1.length) >= full).map(|s| s.0))
     }
 
+    /// Stretches with waiting activities inside disjoint `parts` of time: their lengths, and the values.
+    fn waiting_in(&self, parts: &[Span]) -> impl Iterator<Item = (Ns, QueueChange)> {
+        let in_part = |part: Span| {
+            let first = self.changes.partition_point(|c| c.at <= part.start).saturating_sub(1);
+            let pairs = self.changes[first..].windows(2).take_while(move |w| w[0].at < part.end);
+            pairs.map(move |w| (Span::new(w[0].at, w[1].at).intersect(part).len(), w[0]))
+        };
+        parts.iter().copied().flat_map(in_part).filter(|(ns, c)| *ns > 0 && c.pending > 0)
+    }
+
     /// Statistics over disjoint `parts` of time.
     pub(crate) fn in_parts(&self, parts: &[Span], full: u64) -> QueueStatistics {
         let mut out = QueueStatistics::default();
-        // Time by length; the time with length 0 is added at the end.
-        let mut times: Vec<Ns> = vec![0];
-        let mut whole = 0;
-        for part in parts {
-            whole += part.len();
-            let first = self.changes.partition_point(|c| c.at <= part.start).saturating_sub(1);
-            for pair in self.changes[first..].windows(2).take_while(|w| w[0].at < part.end) {
-                let ns = Span::new(pair[0].at, pair[1].at).intersect(*part).len();
-                let length = pair[0].length;
-                if ns == 0 || pair[0].pending == 0 {
-                    continue;
-                }
-                out.max = out.max.max(length);
-                out.max_pending = out.max_pending.max(pair[0].pending);
-                if length == 0 {
-                    continue;
-                }
-                out.wait += i128::from(length) * i128::from(ns);
-                out.full += if u64::from(length) >= full { ns } else { 0 };
-                let at = length as usize;
-                if times.len() <= at {
-                    times.resize(at + 1, 0);
-                }
-                times[at] += ns;
-            }
+        let mut lowest = u32::MAX;
+        for (_, c) in self.waiting_in(parts) {
+            out.max = out.max.max(c.length);
+            out.max_pending = out.max_pending.max(c.pending);
+            lowest = if c.length > 0 { lowest.min(c.length) } else { lowest };
         }
+        // Time by length, from the lowest one on: a long queue changes little in a short window.
+        let mut times: Vec<Ns> = Vec::new();
+        for (ns, c) in self.waiting_in(parts).filter(|(_, c)| c.length > 0) {
+            out.wait += i128::from(c.length) * i128::from(ns);
+            out.full += if u64::from(c.length) >= full { ns } else { 0 };
+            let at = (c.length - lowest) as usize;
+            times.resize(times.len().max(at + 1), 0);
+            times[at] += ns;
+        }
+        let whole: Ns = parts.iter().map(|p| p.len()).sum();
         out.empty = whole - times.iter().sum::<Ns>();
-        times[0] = out.empty;
         if whole > 0 {
-            let mut lengths: Vec<(u32, Ns)> = (0..).zip(times).collect();
+            let mut lengths: Vec<(u32, Ns)> = (lowest..).zip(times).chain([(0, out.empty)]).collect();
             (out.p50, out.p95) =
                 (weighted_percentile(&mut lengths, 50), weighted_percentile(&mut lengths, 95));
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ```text
+    ///   queue length   n    n+1   n        room is needed for two lengths, not for all up to n + 1
+    ///   window            [=========)
+    /// ```
+    #[test]
+    fn a_window_needs_room_for_the_lengths_in_it_however_long_the_queue_is() {
+        let n = 3_000_000_000;
+        let change = |(at, length)| QueueChange { at, length, pending: length };
+        let changes = [(0, n), (10, n + 1), (20, n), (30, 0)].map(change).to_vec();
+        let span = Span::new(0, 30);
+        let queue = StreamQueue { device: None, stream: None, changes, entries: Vec::new(), span };
+        let found = queue.in_parts(&[Span::new(4, 24)], 1 << 10);
+        assert_eq!((found.max, found.p50, found.p95), (n + 1, Some(n), Some(n + 1)));
+        assert_eq!((found.wait, found.full, found.empty), (i128::from(n) * 20 + 10, 20, 0));
     }
 }

@@ -110,7 +110,9 @@ impl Analysis for QueueLength {
                 windows.iter().for_each(|w| m.push(&mut stats, trace, w, full));
             }
             if !own.is_empty() {
-                windows.iter().for_each(|w| push_device(&mut devices, trace, work, &own, w, full));
+                let blocked = Union::new(own.iter().flat_map(|m| m.blocked.spans().iter().copied()));
+                let own = (own.as_slice(), &blocked);
+                windows.iter().for_each(|w| push_device(&mut devices, trace, work, own, w, full));
             }
         }
         if options.wants(QueueLengths::SPEC) {
@@ -209,15 +211,15 @@ impl<'a> MeasuredQueue<'a> {
     }
 }
 
+/// Adds the row of a window; `blocked` is when a launch call is open while any of the queues is full.
 fn push_device(
     table: &mut DeviceQueues,
     trace: &RankTrace,
     work: &DeviceWork,
-    own: &[MeasuredQueue],
+    (own, blocked): (&[MeasuredQueue], &Union),
     w: &WindowAccount,
     full: u64,
 ) {
-    let blocked = Union::new(own.iter().flat_map(|m| m.blocked.spans().iter().copied()));
     let mut row = DeviceQueueRow {
         rank: trace.rank,
         device: work.device,
