@@ -405,6 +405,10 @@ impl RankTrace {
     /// The main thread: the thread of the steps, else the one whose id is its process id, else the one with
     /// most operators.
     pub fn main_thread(&self) -> Option<u32> {
+        self.shared(|trace| MainThread(trace.find_main_thread())).0
+    }
+
+    fn find_main_thread(&self) -> Option<u32> {
         let c = &self.columns;
         if self.steps.lane.is_some() {
             return self.steps.lane;
@@ -425,6 +429,9 @@ impl RankTrace {
         })
     }
 }
+
+/// The main thread of a rank, which is found once.
+struct MainThread(Option<u32>);
 
 /// Brings what was read into order, and gives each event its class and each Python frame its length.
 fn prepare(
