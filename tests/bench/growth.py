@@ -248,6 +248,25 @@ def nested_annotations(n):
         yield kernel(20 * n + 4 * i, 3, i + 1)
 
 
+def nested_names(n):
+    """Operators of as many names inside each other, whose kernels overlap."""
+    for i in range(n):
+        yield host(4 * i, 10 * n - 8 * i, f"op {i}")
+        yield launch(4 * i + 1, 1, i + 1)
+        yield kernel(20 * n + 4 * i, 7, i + 1, stream=7 + i % 2, name="sm80_xmma_gemm_f16f16_f16f32_f32_tn")
+
+
+def nested_annotations_twice(n):
+    """The same annotations inside each other in two steps, with kernels that overlap."""
+    for step in range(2):
+        at = 40 * n * step
+        yield host(at, 40 * n - 1, f"ProfilerStep#{step}", cat="user_annotation")
+        for i in range(n // 2):
+            yield host(at + 1 + 4 * i, 10 * n - 8 * i, f"range {i}", cat="user_annotation")
+            yield launch(at + 2 + 4 * i, 1, step * n + i + 1)
+            yield kernel(at + 20 * n + 4 * i, 7, step * n + i + 1, stream=7 + i % 2)
+
+
 def begins(n):
     """Ranges told by their begin and end, all open at once."""
     for i in range(n):
@@ -291,6 +310,22 @@ def nested_steps(n):
         yield host(20 * i, 19, f"ProfilerStep#{i}", cat="user_annotation")
         yield host(20 * i + 1, 17, f"execute_context_0(0)_generation_{i % 8}({i % 8})", cat="user_annotation")
         yield from work(i, 20 * i + 2)
+
+
+def step_staircase(n):
+    """Steps of one thread that overlap all others."""
+    for i in range(n):
+        yield host(20 * i, 20 * n, f"ProfilerStep#{i}", cat="user_annotation")
+        yield launch(20 * i + 1, 1, i + 1)
+        yield kernel(20 * i + 4, 30, i + 1, stream=7 + i % 3)
+
+
+def queued_steps(n):
+    """Steps that are all launched before the first kernel runs."""
+    for i in range(n):
+        yield host(4 * i, 4, f"ProfilerStep#{i}", cat="user_annotation")
+        yield launch(4 * i, 1, i + 1)
+        yield kernel(10 * n + 40 * i, 39, i + 1)
 
 
 def step_forms(n):
@@ -750,8 +785,9 @@ SHAPES = {
         make.__name__: (make, EVENTS)
         for make in (
             one_correlation, one_launch, backward, one_sequence, stream_waits, syncs, threads, named_threads, silent_threads,
-            processes, devices, busy_devices, streams, busy_streams, kernel_staircase, nested, nested_annotations, begins,
-            async_ranges, decode, nested_steps, step_forms, gpu_steps, unnamed_steps, step_threads, kernel_names, operator_names,
+            processes, devices, busy_devices, streams, busy_streams, kernel_staircase, nested, nested_names,
+            nested_annotations, nested_annotations_twice, begins, async_ranges, decode, nested_steps, step_staircase,
+            queued_steps, step_forms, gpu_steps, unnamed_steps, step_threads, kernel_names, operator_names,
             shapes, annotation_names, call_names, categories, arguments, graph_names, frames, deep_frames, modules, deep_modules,
             groups, crossing_groups, unlisted_groups, large_groups, reduces, exchanges, split_exchanges, bare_exchanges,
             expert_layers, sends, stage_sends, unnamed_collectives, coalesced, graphs, graph_nodes, graph_replays, memory,
