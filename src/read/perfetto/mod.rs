@@ -49,6 +49,9 @@ impl TraceFormat for Perfetto {
             return Err(ReadError::Damaged { file: input.shown.clone(), reason });
         }
         match input.process.as_ref().map(|part| &part.key) {
+            Some(PartKey::Mixed(what)) => {
+                return Err(ReadError::Merged { file: input.shown.clone(), what: what.clone() });
+            }
             Some(PartKey::TwinOfJson) => return Err(ReadError::TwinOfJson { file: input.shown.clone() }),
             Some(PartKey::WithoutRank) => return Err(ReadError::WithoutRank { file: input.shown.clone() }),
             _ => {}

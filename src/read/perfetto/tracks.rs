@@ -77,6 +77,17 @@ impl<'a> TrackDescriptor<'a> {
         has_parent && is_row && kind() == TrackKind::Stream
     }
 
+    /// Whether it is a thread of a process.
+    pub(super) fn is_thread(&self) -> bool {
+        self.thread.is_some()
+            || self.parent.is_some() && kind_of(self.name.unwrap_or_default()).0 == TrackKind::Thread
+    }
+
+    /// The name of a process, empty if it has none.
+    pub(super) fn process_name(&self) -> &'a [u8] {
+        self.process.map_or(self.name, |(_, name)| name).unwrap_or_default()
+    }
+
     pub(super) fn parent(&self) -> Option<u64> {
         self.parent
     }
@@ -223,8 +234,7 @@ impl Tracks {
     /// name of its own. The process of a device is named after the program, or after the device.
     pub(super) fn is_run(&self, at: usize) -> bool {
         self.all.get(at).is_some_and(|track| {
-            let name = track.name.bytes();
-            let is_named = !name.is_empty() && !name.starts_with(b"GPU ");
+            let is_named = is_name_of_run(track.name.bytes());
             let is_alone =
                 || track.process_name.and_then(|name| self.processes_by_name.get(name)) == Some(&1);
             track.has_streams && (track.has_threads || is_named && is_alone())
@@ -280,6 +290,11 @@ impl Tracks {
         self.last = (uuid, at);
         Some(at)
     }
+}
+
+/// Whether a process of this name can be a run, and not a device.
+pub(super) fn is_name_of_run(name: &[u8]) -> bool {
+    !name.is_empty() && !name.starts_with(b"GPU ")
 }
 
 /// The process of rows about the profiler itself.

@@ -369,6 +369,33 @@ fn merged() -> Vec<ProtoMessage> {
     packets
 }
 
+/// The first run has more threads than are kept to tell runs apart. Alone it is read; with a second run
+/// behind it the file is refused, because the correlations of the two repeat.
+#[test]
+fn runs_with_too_many_tracks_to_be_told_apart_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let thread =
+        |i: i64| ProtoMessage::new().int(1, 1_000 + i).text(2, &format!("thread {i} (python)")).int(5, 1);
+    let threads = (0..150_000).map(|i| ProtoMessage::new().int(8, 0).message(60, &thread(i)));
+    let run = |packets: &[ProtoMessage]| {
+        let (first, others) = packets.split_at(3);
+        first.iter().cloned().chain(threads.clone()).chain(others.iter().cloned()).collect::<Vec<_>>()
+    };
+    let path = folder.path().join("runs.pftrace");
+    write(&path, &perfetto_file(&run(&merged())));
+    let answer = hta(&["inputs"], &[&path]);
+    let said =
+        String::from_utf8_lossy(&answer.stdout).into_owned() + &String::from_utf8_lossy(&answer.stderr);
+    assert!(said.contains("several runs with more than 33.6 MB of tracks"), "{said}");
+    // The first run alone: its three tracks and six events.
+    let merged = merged();
+    let alone: Vec<ProtoMessage> = merged[..3].iter().chain(&merged[6..12]).cloned().collect();
+    write(&path, &perfetto_file(&run(&alone)));
+    let inputs = discover(&[path.as_path()]).expect("the file is there");
+    let read = load(&inputs[0], LoadOptions::default(), Spread::Inline, &ByteCount::default());
+    assert_eq!(rows(&read.unwrap_or_else(|e| panic!("{e}"))).len(), 2);
+}
+
 #[test]
 fn runs_that_were_merged_are_captures_of_their_own() {
     let folder = tempfile::tempdir().expect("a temporary folder");
