@@ -55,8 +55,8 @@ fn paths_help() -> String {
 fn memory_limit_help() -> String {
     let share = memory::SHARE_PERCENT;
     format!(
-        "Memory limit of a statement and of the analysis of traces, e.g. 4GB; default: {share}% of the \
-         available memory"
+        "Memory limit of a statement, of the tables that a tool reads, and of the analysis of traces, e.g. 4GB; \
+         default: {share}% of the available memory"
     )
 }
 
@@ -69,7 +69,7 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     serve(Setup {
         paths: paths.iter().map(|path| Location::new(path, stores)).collect(),
         allow: args.allow,
-        memory: args.memory_limit.or_else(|| memory::limit(None).map(|l| l.bytes)),
+        memory: memory::limit(args.memory_limit),
         time: Duration::from_secs(u64::from(args.time_limit)),
         analysis_time: Duration::from_secs(u64::from(args.analysis_time_limit)),
         store: stores::arguments(matches),

@@ -4,6 +4,7 @@ use crate::mcp::answer::{Refusal, clip};
 use crate::mcp::confined::{Roots, outside};
 use crate::mcp::worker;
 use crate::mcp::worker::{WorkerError, WorkerLimits, error_of};
+use hta_base::units::MemoryLimit;
 use hta_read::discover::files;
 use hta_read::error::SetError;
 use hta_read::files::{ContentVersion, Fault, Location};
@@ -24,8 +25,8 @@ pub struct Setup {
     pub paths: Vec<Location>,
     /// Folders below which tools may be given further paths.
     pub allow: Vec<PathBuf>,
-    /// Memory for the analysis of traces and for a statement, bytes.
-    pub memory: Option<u64>,
+    /// Memory for the analysis of traces, for a statement, and for the tables that a tool reads.
+    pub memory: Option<MemoryLimit>,
     /// Time for a statement.
     pub time: Duration,
     /// Time for reading traces: their analysis, and drawing them.
@@ -195,7 +196,11 @@ impl AskedSources {
 
     /// Limits of a statement.
     pub fn limits(&self) -> WorkerLimits {
-        WorkerLimits { time: Some(self.setup.time), memory: self.setup.memory, output: OUTPUT }
+        WorkerLimits {
+            time: Some(self.setup.time),
+            memory: self.setup.memory.map(|limit| limit.bytes),
+            output: OUTPUT,
+        }
     }
 
     /// Limits of a command that reads traces. It keeps the memory limit itself.
@@ -335,7 +340,7 @@ impl AskedSources {
         let mut arguments: Vec<OsString> = vec!["analyze".into(), "--no-html".into(), "--brief".into()];
         arguments.extend(["--out".into(), out.into()]);
         if let Some(memory) = self.setup.memory {
-            arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
+            arguments.extend(["--memory-limit".into(), memory.bytes.to_string().into()]);
         }
         if !self.setup.events {
             arguments.push("--no-events".into());

@@ -4,8 +4,14 @@
 //! into `../shared`. The tests that need them are in `on_shared_traces`. If the folder is absent, they pass, and one
 //! message on stderr says that they were skipped.
 
+use arrow_array::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -146,4 +152,21 @@ pub fn folders_below(folder: &Path) -> Vec<PathBuf> {
 pub fn looks_like_a_trace(path: &Path) -> bool {
     let name = path.to_string_lossy().to_lowercase();
     [".json", ".json.gz", ".json.zst", ".pftrace", ".pftrace.gz", ".tmp"].iter().any(|e| name.ends_with(e))
+}
+
+/// The first rows of a Parquet file.
+pub fn rows_of(path: &Path) -> RecordBatch {
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("a table")).expect("Parquet");
+    reader.build().expect("a reader").next().expect("rows").expect("rows")
+}
+
+/// Writes rows so many times into a Parquet file.
+pub fn write_rows(path: &Path, rows: &RecordBatch, times: usize) {
+    let level = ZstdLevel::try_new(3).expect("a level");
+    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+    let file = File::create(path).expect("a file");
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).expect("a writer");
+    (0..times).for_each(|_| writer.write(rows).expect("rows"));
+    writer.close().expect("a file");
 }

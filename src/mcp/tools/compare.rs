@@ -1,8 +1,6 @@
 //! Two runs, before and after, from their results: time of a step and its parts, and causes.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
-use crate::mcp::source::{AskedSource, apart};
-use crate::mcp::tools::data::unreadable;
 use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
 use hta_analysis::api::Options;
@@ -10,12 +8,10 @@ use hta_analysis::diagnosis::Findings;
 use hta_analysis::verdict::TIME_PARTS;
 use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_ns, fmt_pct, fmt_signed_pct};
-use hta_read::files::Location;
 use hta_results::diff::causes::{CauseChange, changes};
 use hta_results::diff::comparable::withheld;
 use hta_results::diff::{ComparedRun, RunPair};
 use hta_results::results::{Results, ResultsError};
-use hta_results::sql::QueryError;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,22 +75,6 @@ struct ComparedSide {
 }
 
 impl ComparedSide {
-    async fn read(source: &AskedSource, folder: &Location) -> Result<Self, Refusal> {
-        let summary = summary::read(folder, &source.id).await?;
-        let place = folder.clone();
-        let read = apart(move || {
-            let found = Results::open(place)?;
-            found.batches(Findings::SPEC)?.ok_or_else(|| found.no_table(Findings::SPEC))
-        });
-        let findings =
-            read.await?.map_err(|e: ResultsError| unreadable(&QueryError::from(e), folder, &source.id))?;
-        if let Some(reason) = withheld(&findings) {
-            let reason = clip(&reason, 400);
-            return Err(Refusal::cannot_answer(format!("`{}` cannot be diagnosed: {reason}", source.id)));
-        }
-        Ok(Self { summary, findings })
-    }
-
     fn total(&self, key: &str) -> Option<f64> {
         self.summary.get("verdict")?.get("totals")?.get(key)?.as_f64()
     }
@@ -109,15 +89,20 @@ impl ComparedSide {
 
 /// What `hta diff` says of two runs: sentences, and how far they can be compared. Nothing where a folder
 /// lacks the tables of kernels or steps.
-fn told_by_diff(base: Location, test: Location) -> Result<(Vec<String>, String), ResultsError> {
+fn told_by_diff([base, test]: [&Results; 2]) -> Result<(Vec<String>, String), ResultsError> {
     let options = Options::default();
-    let run = |folder, name| ComparedRun::read(&Results::open(folder)?, name, &options);
+    let run = |results, name| ComparedRun::read(results, name, &options);
     let pair = RunPair::new(run(base, "base")?, run(test, "test")?);
     let comparable = pair.basis(&options).ok().and_then(|basis| basis.population.into_iter().next());
     let output = pair.compare(&[], true, &options).ok().map(|(output, _)| output.observations);
     let sentences =
         output.unwrap_or_default().into_iter().take(SENTENCES).map(|o| clip(&o.sentence, LONGEST));
     Ok((sentences.collect(), clip(&comparable.unwrap_or_default(), LONGEST)))
+}
+
+/// The causes of a run, of which it has some if its recording allows a diagnosis.
+fn findings(results: &Results) -> Result<Vec<Batch>, ResultsError> {
+    results.batches(Findings::SPEC)?.ok_or_else(|| results.no_table(Findings::SPEC))
 }
 
 /// Most sentences of an answer, and the longest one, bytes.
@@ -128,8 +113,28 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (base_source, base_folder) = call.results(Some(&of.base)).await?;
     let (test_source, test_folder) = call.results(Some(&of.test)).await?;
-    let base = ComparedSide::read(&base_source, &base_folder).await?;
-    let test = ComparedSide::read(&test_source, &test_folder).await?;
+    let pair = [(&*base_source, &base_folder), (&*test_source, &test_folder)];
+    let summaries = [
+        summary::read(&base_folder, &base_source.id).await?,
+        summary::read(&test_folder, &test_source.id).await?,
+    ];
+    let read = call.read(pair, |[base, test]| {
+        let (base, test) = (base?, test?);
+        let causes = [findings(&base)?, findings(&test)?];
+        let has_diagnosis = causes.iter().all(|findings| withheld(findings).is_none());
+        let told = if has_diagnosis { told_by_diff([&base, &test])? } else { Default::default() };
+        Ok((causes, told))
+    });
+    let (causes, (stands_out, comparable)) = read.await?;
+    for (findings, (source, _)) in causes.iter().zip(pair) {
+        if let Some(reason) = withheld(findings) {
+            let reason = clip(&reason, 400);
+            return Err(Refusal::cannot_answer(format!("`{}` cannot be diagnosed: {reason}", source.id)));
+        }
+    }
+    let ([base, test], [base_causes, test_causes]) = (summaries, causes);
+    let base = ComparedSide { summary: base, findings: base_causes };
+    let test = ComparedSide { summary: test, findings: test_causes };
     let change = |(key, part): &(&str, &str)| {
         let (base_ns, test_ns) = (base.per_step(key)?, test.per_step(key)?);
         let delta_pct = (base_ns > 0.0).then(|| (test_ns - base_ns) * 100.0 / base_ns);
@@ -149,10 +154,6 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
             warnings.push(format!("{what} differ: {} and {}", shown(b), shown(t)));
         }
     }
-    let folders = (base_folder.clone(), test_folder.clone());
-    let found = apart(move || told_by_diff(folders.0, folders.1)).await?;
-    let (stands_out, comparable) =
-        found.map_err(|e| unreadable(&QueryError::from(e), &test_folder, &test_source.id))?;
     let lines = stands_out.iter().chain(Some(&comparable).filter(|c| !c.is_empty())).cloned();
     let rest = per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}")));
     let head = lines.chain(rest).collect::<Vec<_>>().join("\n");

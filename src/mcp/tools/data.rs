@@ -1,11 +1,9 @@
 //! Tables, their columns, ready queries, and SQL.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
-use crate::mcp::source::apart;
 use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
 use hta_base::table::format::unit;
 use hta_results::output::visible;
-use hta_results::results::Results;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::QUERIES;
 use hta_results::sql::{QueryError, results};
@@ -14,7 +12,6 @@ use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::path::Path;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,15 +37,6 @@ pub struct ToldTable {
     about: String,
 }
 
-/// The error of a results folder that tools call `name`.
-pub(super) fn unreadable(error: &QueryError, folder: &Path, name: &str) -> Refusal {
-    let refusal = Refusal::refused(error.to_string().replace(&folder.display().to_string(), name));
-    match error.hint() {
-        Some(hint) => refusal.hint(hint),
-        None => refusal,
-    }
-}
-
 /// First sentence of a description.
 fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
@@ -57,15 +45,14 @@ fn first_sentence(text: &str) -> &str {
 pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
-    let place = folder.clone();
-    let read = apart(move || {
-        let found = Results::open(&place)?;
+    let read = call.read([(&source, &folder)], |[found]| {
+        let found = found?;
         let with_schema =
             |name: String| results::schema(&found, &name).map(|(s, row_count)| (name, s, row_count));
         found.names()?.into_iter().map(with_schema).collect::<Result<Vec<_>, QueryError>>()
     });
     let mut items = Vec::new();
-    for (name, schema, row_count) in read.await?.map_err(|e| unreadable(&e, &folder, &source.id))? {
+    for (name, schema, row_count) in read.await? {
         let about =
             schema.metadata().get("description").map(|d| first_sentence(d.trim())).unwrap_or_default();
         let about = clip(about, page.text_bytes());
@@ -113,10 +100,9 @@ pub struct ToldColumn {
 pub async fn schema(call: &ToolCall<'_>, of: SchemaOf) -> Result<Told<Schema>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
-    let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
-    let (place, table) = (folder.clone(), of.table.clone());
-    let read = apart(move || results::schema(&Results::open(&place)?, &table));
-    let (schema, row_count) = read.await?.map_err(failed)?;
+    let table = of.table.clone();
+    let read = call.read([(&source, &folder)], move |[found]| results::schema(&found?, &table));
+    let (schema, row_count) = read.await?;
     let meta = |key: &str| schema.metadata().get(key).map(String::as_str).unwrap_or_default();
     let items = schema.fields().iter().map(|field| {
         let meta = |key: &str| field.metadata().get(key).map(String::as_str).unwrap_or_default();

@@ -12,8 +12,10 @@ mod verdict;
 
 use crate::mcp::answer::{Answer, BYTES, BYTES_RANGE, Page, Refusal, clip, json_bytes, result};
 use crate::mcp::rows::{ToldRows, ask};
-use crate::mcp::source::{AskedSource, AskedSources};
+use crate::mcp::source::{AskedSource, AskedSources, apart};
 use hta_read::files::Location;
+use hta_results::results::{Results, ResultsError};
+use hta_results::sql::QueryError;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, Tool, ToolAnnotations};
 use rmcp::schemars::JsonSchema;
@@ -22,7 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What arguments that many tools have mean.
@@ -166,6 +168,22 @@ impl<'a> ToolCall<'a> {
         }
     }
 
+    /// Reads tables of results folders within the memory limit, beside the thread that speaks with the
+    /// client. One call after the other: each may use the limit.
+    async fn read<const N: usize, T: Send + 'static>(
+        &self,
+        of: [(&AskedSource, &Location); N],
+        work: impl FnOnce([Result<Results, ResultsError>; N]) -> Result<T, QueryError> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let limit = self.sources.setup.memory;
+        let folders = of.map(|(_, folder)| folder.clone());
+        let read = apart(move || {
+            let _turn = READING.lock().unwrap_or_else(PoisonError::into_inner);
+            work(folders.map(|folder| Results::open(folder).map(|found| found.within(limit))))
+        });
+        read.await?.map_err(|e| unreadable(&e, &of))
+    }
+
     /// The first `most` rows of a statement over a source.
     async fn rows(
         &self,
@@ -176,6 +194,21 @@ impl<'a> ToolCall<'a> {
     ) -> Result<ToldRows, Refusal> {
         let _turn = self.sources.turn().await;
         ask(folder, &source.id, sql, most, (&self.sources.limits(), &self.sources.setup.store)).await
+    }
+}
+
+/// Held while tables are read in this process.
+static READING: Mutex<()> = Mutex::new(());
+
+/// The error of results folders, by the names that tools have for them.
+fn unreadable(error: &QueryError, of: &[(&AskedSource, &Location)]) -> Refusal {
+    let named = |text: String, (source, folder): &(&AskedSource, &Location)| {
+        text.replace(&folder.display().to_string(), &source.id)
+    };
+    let refusal = Refusal::refused(of.iter().fold(error.to_string(), named));
+    match error.hint() {
+        Some(hint) => refusal.hint(hint),
+        None => refusal,
     }
 }
 

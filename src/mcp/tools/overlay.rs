@@ -61,7 +61,7 @@ pub async fn overlay(call: &ToolCall<'_>, of: DrawnRanks) -> Result<Told<Overlay
         arguments.push("--critical-path".into());
     }
     if let Some(memory) = call.sources.setup.memory {
-        arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
+        arguments.extend(["--memory-limit".into(), memory.bytes.to_string().into()]);
     }
     arguments.extend(call.sources.setup.store.iter().cloned());
     arguments.extend(["--".into(), source.path.as_os_str().into()]);

@@ -1,16 +1,13 @@
 //! Folders of results that are not what `hta analyze` left: files of other kinds, of other columns, and small ones that
 //! unpack to much. Each is refused with its name, by every command that reads it.
 
+use crate::shared::{rows_of, write_rows};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use hta::registry::ANALYSES;
 use hta::results::Results;
 use hta::sql::{engine, results, statement::Statement};
 use hta::units::MemoryLimit;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -130,21 +127,6 @@ fn a_text_that_is_too_long_is_refused_by_its_name() {
     );
 }
 
-fn table(path: &Path) -> RecordBatch {
-    let reader =
-        ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("a table")).expect("Parquet");
-    reader.build().expect("a reader").next().expect("rows").expect("rows")
-}
-
-fn write(path: &Path, rows: &RecordBatch, times: usize) {
-    let level = ZstdLevel::try_new(3).expect("a level");
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-    let file = File::create(path).expect("a file");
-    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).expect("a writer");
-    (0..times).for_each(|_| writer.write(rows).expect("rows"));
-    writer.close().expect("a file");
-}
-
 /// The rows with another column of this name; without it, if there is none.
 fn with_column(rows: &RecordBatch, name: &str, other: Option<ArrayRef>) -> RecordBatch {
     let schema = rows.schema();
@@ -158,7 +140,7 @@ fn with_column(rows: &RecordBatch, name: &str, other: Option<ArrayRef>) -> Recor
 #[test]
 fn columns_of_other_types_are_refused_by_their_names() {
     let (dir, results) = analysed();
-    let rows = table(&results.join(STEPS));
+    let rows = rows_of(&results.join(STEPS));
     let count = rows.num_rows();
     let others: [Option<ArrayRef>; 4] = [
         Some(Arc::new(Float64Array::from(vec![1.5; count]))),
@@ -168,7 +150,7 @@ fn columns_of_other_types_are_refused_by_their_names() {
     ];
     for other in others {
         let what = other.as_ref().map(|a| a.data_type().clone());
-        write(&results.join(STEPS), &with_column(&rows, "dur_ns", other), 1);
+        write_rows(&results.join(STEPS), &with_column(&rows, "dur_ns", other), 1);
         let (code, messages) = hta(&["steps", "results"], dir.path());
         assert_eq!(code, Some(2), "{what:?}: {messages}");
         assert!(messages.contains(STEPS) && messages.contains("dur_ns"), "{what:?}: {messages}");
@@ -185,15 +167,15 @@ fn columns_of_other_types_are_refused_by_their_names() {
         )),
         more.columns().to_vec(),
     );
-    write(&results.join(STEPS), &declared.expect("the declared columns and one more"), 1);
+    write_rows(&results.join(STEPS), &declared.expect("the declared columns and one more"), 1);
     assert_eq!(hta(&["steps", "results"], dir.path()).0, Some(0));
 }
 
 #[test]
 fn small_files_of_many_rows_are_refused_within_the_memory_limit() {
     let (dir, results) = analysed();
-    let rows = table(&results.join(STEPS));
-    write(&results.join(STEPS), &rows, 200_000 / rows.num_rows());
+    let rows = rows_of(&results.join(STEPS));
+    write_rows(&results.join(STEPS), &rows, 200_000 / rows.num_rows());
     assert!(fs::metadata(results.join(STEPS)).expect("a file").len() < 1_000_000);
     for args in [READING[0], READING[2]] {
         let args = [args, &["--memory-limit", "80MB"]].concat();

@@ -1,7 +1,9 @@
 //! Input that tries to break the server or to read what it may not.
 
 use super::{Client, results, why};
+use crate::shared::{rows_of, write_rows};
 use serde_json::json;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -220,4 +222,32 @@ fn a_path_that_is_not_there_is_an_error_at_the_start() {
     let (code, messages) = Client::silent(&["no/such/results"]).ended();
     assert_eq!(code, Some(2));
     assert!(messages.contains("cannot use no/such/results") && messages.contains("hint: "), "{messages}");
+}
+
+#[test]
+fn a_table_that_unpacks_to_much_is_refused_by_every_tool_and_the_server_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, bomb) = (results("gpu_single", dir.path()), dir.path().join("bomb"));
+    let copied = Command::new("cp").args(["-r", &whole]).arg(&bomb).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    let path = bomb.join("tables/findings.parquet");
+    let table = rows_of(&path);
+    write_rows(&path, &table, 200_000 / table.num_rows());
+    assert!(std::fs::metadata(&path).unwrap().len() < 1_000_000);
+    let mut client = Client::start(&[&whole, bomb.to_str().unwrap(), "--memory-limit", "80MB"]);
+    for (tool, arguments) in [
+        ("causes", json!({"source": "bomb"})),
+        ("evidence", json!({"source": "bomb", "finding_id": "x"})),
+        ("sql", json!({"source": "bomb", "statement": "SELECT * FROM findings"})),
+        ("compare", json!({"base": "bomb", "test": "gpu_single"})),
+        ("compare", json!({"base": "gpu_single", "test": "bomb"})),
+    ] {
+        let (status, reason) = why(&client.tool(tool, arguments.clone()));
+        assert_eq!(status, "refused", "{tool} {arguments}: {reason}");
+        let is_named = reason.contains("bomb/tables/findings.parquet") && reason.contains("of memory");
+        assert!(is_named && !reason.contains(dir.path().to_str().unwrap()), "{tool} {arguments}: {reason}");
+    }
+    assert_eq!(client.answered("verdict", json!({"source": "gpu_single"}))["rank_count"], 1);
+    client.answered("compare", json!({"base": "gpu_single", "test": "gpu_single"}));
+    assert_eq!(client.close(), Some(0));
 }
