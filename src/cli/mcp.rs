@@ -55,8 +55,8 @@ fn paths_help() -> String {
 fn memory_limit_help() -> String {
     let share = memory::SHARE_PERCENT;
     format!(
-        "Memory limit of a statement, of the tables that a tool reads, and of the analysis of traces, e.g. 4GB; \
-         default: {share}% of the available memory"
+        "Memory limit of a statement, of the tables that a tool reads, and of the analysis of traces, \
+         e.g. 4GB; default: {share}% of the available memory"
     )
 }
 

@@ -44,7 +44,7 @@ pub fn run(args: &OpenArgs, stores: &Stores) -> anyhow::Result<Exit> {
         contents.copy(page, &file)?;
         file
     } else {
-        std::path::absolute(args.results.join(page)).context("cannot find the current folder")?
+        std::path::absolute(contents.file(page)?).context("cannot find the current folder")?
     };
     let text = if browser::open(&link(&file)) {
         format!("opened {}\n", file.display())

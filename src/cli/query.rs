@@ -207,7 +207,7 @@ impl QueryArgs {
         let mut guarded = Inputs::default();
         guarded.add_results(folder);
         self.allow(guarded)?;
-        let found = Results::open(folder)?;
+        let found = Results::open(folder)?.within(limit);
         let tables = results::load(&found, statement, limit)?;
         Ok(engine::run(statement, tables, |t| found.columns(t))?)
     }

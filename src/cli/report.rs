@@ -89,6 +89,11 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
             guarded = guarded.except(&base.join(name));
         }
         guarded.allow_file(&out)?;
+        // What comes with the folder must not lead out of it.
+        if out == page_of_folder && page_of_folder.symlink_metadata().is_ok() {
+            let checked = folder.join(name).check_file_below(&folder);
+            checked.map_err(|source| ResultsError::Write { path: out.display().to_string(), source })?;
+        }
     }
     let options = &mut Options::default();
     let against = base.map(|base| Against::read(open(&folder)?, base, options)).transpose()?;

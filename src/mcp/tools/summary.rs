@@ -4,6 +4,7 @@ use crate::mcp::answer::Refusal;
 use crate::mcp::source::apart;
 use hta_read::files::Location;
 use serde_json::Value;
+use std::fmt::Display;
 use std::io::{self, Read};
 
 /// `summary.json` of a results folder.
@@ -17,15 +18,20 @@ pub async fn read(folder: &Location, name: &str) -> Result<Value, Refusal> {
     let read = apart(move || {
         let (path, mut bytes) = (folder.join("summary.json"), Vec::new());
         path.check_file_below(&folder)?;
-        path.open()?.take(LONGEST).read_to_end(&mut bytes)?;
-        io::Result::Ok(bytes)
+        path.open()?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(io::Error::other(format!("expected at most {LONGEST} bytes, found more")));
+        }
+        Ok(bytes)
     });
-    let failed = |reason: String| {
-        Refusal::cannot_answer(format!("cannot read summary.json of `{name}`: {reason}"))
-            .hint("give a folder that `hta analyze` or `hta merge` has left, or run it again")
-    };
-    let bytes = read.await?.map_err(|e| failed(e.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))
+    let bytes = read.await?.map_err(|e| unreadable(name, e))?;
+    serde_json::from_slice(&bytes).map_err(|e| unreadable(name, e))
+}
+
+/// The refusal of a summary that hta has not written.
+pub fn unreadable(name: &str, reason: impl Display) -> Refusal {
+    Refusal::cannot_answer(format!("cannot read summary.json of `{name}`: {reason}"))
+        .hint("give a folder that `hta analyze` or `hta merge` has left, or run it again")
 }
 
 pub fn list(value: Option<&Value>) -> &[Value] {

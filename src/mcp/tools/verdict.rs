@@ -110,6 +110,9 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
         return Err(Refusal::cannot_answer(format!("cannot tell where the time goes: {reason}"))
             .hint(format!("{action}; single tables can still be read by `sql`")));
     }
+    if lines.is_empty() {
+        return Err(summary::unreadable(&source.id, "expected the sentences of a verdict, found none"));
+    }
     let totals = verdict.get("totals").unwrap_or(&Value::Null);
     let causes = list(verdict.get("causes")).iter().take(MOST).map(|c| Brief {
         finding_id: clip(text(c, "finding_id"), 60),

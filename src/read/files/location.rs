@@ -124,7 +124,13 @@ impl Location {
         if self.is_remote() {
             return Ok(());
         }
-        self.check_file()?;
+        match self.check_file() {
+            // Of a link that leads nowhere the name is there.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.path.is_symlink() => {
+                return Err(io::Error::other("expected a file, found a link that leads nowhere"));
+            }
+            checked => checked?,
+        }
         match fs::canonicalize(&self.path)?.starts_with(fs::canonicalize(folder)?) {
             true => Ok(()),
             false => Err(io::Error::other("expected a file, found a link that leads out of the folder")),

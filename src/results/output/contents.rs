@@ -7,7 +7,7 @@ use crate::output::layout::Layout;
 use crate::output::parquet::write_to;
 use crate::output::paths::{destination, parent};
 use crate::output::unfinished::UnfinishedFile;
-use crate::results::Results;
+use crate::results::{Results, ResultsError};
 use hta_read::files::{Fault, Location};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub enum ContentsError {
     NotInStore { path: String },
     #[error("cannot remove the partials in {path}: found `{found}`, which is not part of a partial")]
     Foreign { path: String, found: String },
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     #[error("cannot read {path}: {source}")]
     Read { path: String, source: io::Error },
     #[error("cannot copy {name} to {to}: {source}")]
@@ -41,6 +43,7 @@ impl ContentsError {
             Self::NoOutput { .. } => Some("give a folder that `hta analyze` or `hta merge` has written"),
             Self::NoSuchFile { .. } => Some("without a name the command lists the files"),
             Self::NotInStore { .. } => Some("on a disk: rm -r FOLDER"),
+            Self::Results(e) => e.hint(),
             Self::Foreign { .. } => {
                 Some("nothing was removed; give a folder that holds partials and nothing else")
             }
@@ -85,7 +88,9 @@ impl FolderContents {
         }
         names.retain(|name| layout.owns(name));
         names.sort();
-        Ok(Self { folder, names })
+        let contents = Self { folder, names };
+        contents.file(layout.proof)?;
+        Ok(contents)
     }
 
     /// Names of its files, as paths relative to the folder, sorted.
@@ -101,7 +106,8 @@ impl FolderContents {
         let path = || self.folder.display().to_string();
         if !self.names.iter().any(|known| known == name) {
             let table = name.strip_prefix("tables/").and_then(|table| table.strip_suffix(".parquet"));
-            if let Some(spec) = table.and_then(|table| Results::new(self.folder.clone()).empty_table(table)) {
+            let results = Results::new(self.folder.clone());
+            if let Some(spec) = table.map(|table| results.empty_table(table)).transpose()?.flatten() {
                 let mut file = Vec::new();
                 let made = write_to(&mut file, spec, &[]).map(|()| Cursor::new(file));
                 return match made {
@@ -111,9 +117,20 @@ impl FolderContents {
             }
             return Err(ContentsError::NoSuchFile { path: path(), name: name.to_string() });
         }
+        let file = self.file(name)?;
+        file.open().map_err(|source| ContentsError::Read { path: file.display().to_string(), source })
+    }
+
+    /// The place of something with a name of its files.
+    ///
+    /// # Errors
+    /// When it is no file of the folder.
+    pub fn file(&self, name: &str) -> Result<Location, ContentsError> {
         let file = self.folder.join(name);
-        let opened = file.check_file_below(&self.folder).and_then(|()| file.open());
-        opened.map_err(|source| ContentsError::Read { path: file.display().to_string(), source })
+        match file.check_file_below(&self.folder) {
+            Ok(()) => Ok(file),
+            Err(source) => Err(ContentsError::Read { path: file.display().to_string(), source }),
+        }
     }
 
     /// Copies one of its files, completely or not at all.

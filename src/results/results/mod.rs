@@ -18,7 +18,7 @@ mod texts;
 
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
-pub(crate) use texts::text_of;
+pub(crate) use texts::RunSummary;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -33,11 +33,10 @@ use hta_read::discover::has_known_ending;
 use hta_read::files::Location;
 use parquet_file::{batches, footer};
 use room::TableRoom;
-use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
-use texts::check_proof;
+use texts::{LONGEST_REPORT, text_of};
 
 /// The table that consists of several files.
 pub const EVENTS: &str = "events";
@@ -60,8 +59,8 @@ pub struct Results {
     has_files: bool,
     /// Sorted names of the tables, with their files, once someone asked.
     files: OnceLock<Vec<(String, Vec<Location>)>>,
-    /// The tables without rows, once someone asked.
-    empty: OnceLock<BTreeSet<String>>,
+    /// Once someone asked.
+    summary: OnceLock<RunSummary>,
     room: TableRoom,
 }
 
@@ -84,7 +83,7 @@ impl Results {
             memory: BTreeMap::new(),
             has_files: true,
             files: OnceLock::new(),
-            empty: OnceLock::new(),
+            summary: OnceLock::new(),
             room: TableRoom::default(),
         }
     }
@@ -94,9 +93,9 @@ impl Results {
         Self { room: TableRoom::new(limit), ..self }
     }
 
-    /// The same, of which some whole tables are in memory, too.
+    /// The same while they are written: some whole tables are in memory, too, and there is no summary yet.
     pub(crate) fn with_kept(self, memory: BTreeMap<&'static str, Vec<Batch>>) -> Self {
-        Self { memory, ..self }
+        Self { memory, summary: OnceLock::from(RunSummary::default()), ..self }
     }
 
     /// Tables in memory, of a run on what is at `place`.
@@ -141,6 +140,7 @@ impl Results {
             let is_there = folder.is_folder().map_err(unread)? || (!folder.is_remote() && folder.exists());
             if is_there { "no folder `tables` in it" } else { "nothing there" }.to_string()
         } else if !folder.join(PROOF).is_file().map_err(unread)? {
+            RunSummary::read(&folder, &TableRoom::default())?;
             format!("no {PROOF} in it")
         } else {
             return Ok(Self::new(folder));
@@ -162,7 +162,7 @@ impl Results {
     /// # Errors
     /// When there is no report.
     pub fn said(&self, stem: &str) -> Result<Option<String>, ResultsError> {
-        let report = text_of(&self.folder, "report.txt", &self.room)?;
+        let report = text_of(&self.folder, "report.txt", LONGEST_REPORT, &self.room)?;
         Ok(said::said(&report, stem, &self.folder.display().to_string()))
     }
 
@@ -171,7 +171,6 @@ impl Results {
     /// # Errors
     /// When the folder cannot be listed.
     pub(crate) fn files(&self) -> Result<&[(String, Vec<Location>)], ResultsError> {
-        check_proof(&self.folder)?;
         if let Some(files) = self.files.get() {
             return Ok(files);
         }
@@ -181,9 +180,9 @@ impl Results {
                 files.push((name.to_string(), vec![path.clone()]));
             }
         }
-        for name in self.empty().iter().filter(|name| declared(name).is_some()) {
+        for name in self.summary()?.empty_tables.keys() {
             if !files.iter().any(|(known, _)| known == name) {
-                files.push((name.clone(), Vec::new()));
+                files.push((name.to_string(), Vec::new()));
             }
         }
         let events = self.listed(EVENTS)?;
@@ -194,29 +193,33 @@ impl Results {
         Ok(self.files.get_or_init(|| files))
     }
 
-    /// Names of the tables without rows, which have no file. None if `summary.json` cannot be read: whoever
-    /// asks for one of them is told that it is missing.
-    fn empty(&self) -> &BTreeSet<String> {
-        self.empty.get_or_init(|| {
-            #[derive(Deserialize)]
-            struct EmptyTables {
-                empty_tables: BTreeSet<String>,
-            }
-            let text = text_of(&self.folder, PROOF, &self.room).ok();
-            let summary = text.and_then(|text| serde_json::from_str::<EmptyTables>(&text).ok());
-            summary.map(|s| s.empty_tables).unwrap_or_default()
-        })
+    /// # Errors
+    /// When something else is in its place.
+    pub(crate) fn summary(&self) -> Result<&RunSummary, ResultsError> {
+        match self.summary.get() {
+            Some(summary) => Ok(summary),
+            None => RunSummary::read(&self.folder, &self.room).map(|read| self.summary.get_or_init(|| read)),
+        }
     }
 
     /// The declaration of a table that these results have, and that has no rows and no file.
-    pub(crate) fn empty_table(&self, name: &str) -> Option<&'static TableSpec> {
-        self.empty().get(name).and_then(|name| declared(name))
+    ///
+    /// # Errors
+    /// When the summary, which names them, cannot be read.
+    pub(crate) fn empty_table(&self, name: &str) -> Result<Option<&'static TableSpec>, ResultsError> {
+        Ok(self.summary()?.empty_tables.get(name).copied())
     }
 
     /// The Parquet files of a folder of the results, sorted by name.
     fn listed(&self, name: &str) -> Result<Vec<Location>, ResultsError> {
         let folder = self.folder.join(name);
-        let names = folder.is_folder().and_then(|there| if there { folder.names() } else { Ok(Vec::new()) });
+        let names = folder.is_folder().and_then(|is_folder| match is_folder {
+            true => folder.names(),
+            false if !folder.is_remote() && folder.symlink_metadata().is_ok() => {
+                Err(io::Error::other("expected a folder, found something else"))
+            }
+            false => Ok(Vec::new()),
+        });
         let names = names.map_err(|e| ResultsError::io(&folder, e))?;
         Ok(names.iter().filter(|name| name.ends_with(".parquet")).map(|name| folder.join(name)).collect())
     }
@@ -288,8 +291,7 @@ impl Results {
             None if self.has_files => {
                 let path = self.table(table);
                 let is_there = batches(&path, columns, declared(table), (&self.room, false), give)?;
-                check_proof(&self.folder)?;
-                Ok(is_there || self.empty_table(table).is_some())
+                Ok(self.empty_table(table)?.is_some() || is_there)
             }
             None => Ok(false),
         }
@@ -348,7 +350,6 @@ impl Results {
         let path = self.table(spec.name);
         let names: Vec<&'static str> = spec.columns.iter().map(|c| c.name).collect();
         let mut out = Vec::new();
-        check_proof(&self.folder)?;
         let there = batches(&path, &names, Some(spec), (&self.room, true), |batch| {
             let schema = spec.schema();
             let mut columns = Vec::with_capacity(names.len());
@@ -366,7 +367,7 @@ impl Results {
             out.push(Batch::new(spec, rows));
             Ok(())
         })?;
-        Ok((there || self.empty_table(spec.name).is_some()).then_some(out))
+        Ok((self.empty_table(spec.name)?.is_some() || there).then_some(out))
     }
 
     /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results

@@ -62,7 +62,7 @@ fn table(
     let files: Vec<_> = files.par_iter().map(file).collect();
     let files = files.into_iter().collect::<Result<Vec<_>, _>>()?;
     // A table without rows has no file.
-    let (schema, place) = match (files.first(), results.empty_table(name)) {
+    let (schema, place) = match (files.first(), results.empty_table(name)?) {
         (Some(first), _) => (SchemaRef::clone(first.known.schema()), first.place()),
         (None, Some(spec)) => (spec.schema(), name.to_string()),
         (None, None) => return Err(missing(results, name)),

@@ -51,7 +51,7 @@ fn refused(args: &[&str], folder: &Path, file: &str, reason: &str) {
 type FileKind = (&'static str, fn(&Path));
 
 #[cfg(unix)]
-const KINDS: [FileKind; 4] = [
+const KINDS: [FileKind; 5] = [
     ("found a pipe, socket or device", |at| {
         assert!(Command::new("mkfifo").arg(at).status().expect("mkfifo runs").success());
     }),
@@ -62,6 +62,9 @@ const KINDS: [FileKind; 4] = [
     ("found a link that leads out of the folder", |at| {
         let outside = at.ancestors().last().expect("a root").join(ROOT).join("Cargo.toml");
         std::os::unix::fs::symlink(outside, at).expect("a link");
+    }),
+    ("found a link that leads nowhere", |at| {
+        std::os::unix::fs::symlink("none", at).expect("a link");
     }),
 ];
 
@@ -91,14 +94,69 @@ fn what_is_no_file_in_the_place_of_a_text_is_refused_by_its_name() {
             ("report.txt", &["files", "results", "report.txt"]),
             ("summary.json", &["steps", "results"]),
             ("summary.json", &["diff", "results", "results"]),
-            ("summary.json", &["files", "results", "summary.json"]),
+            ("summary.json", &["files", "results"]),
+            ("summary.json", &["open", "results"]),
+            ("summary.json", &["report", "results"]),
+            ("summary.json", &["query", "top_kernels", "results"]),
+            ("report.html", &["open", "results"]),
+            ("report.html", &["files", "results", "report.html"]),
+            ("report.html", &["report", "results"]),
+            ("compare.html", &["report", "results", "--against", "results"]),
         ] {
             let (at, kept) = (results.join(file), dir.path().join("kept"));
-            fs::rename(&at, &kept).expect("a file");
+            let is_there = fs::rename(&at, &kept).is_ok();
             make(&at);
             refused(args, dir.path(), file, reason);
             fs::remove_dir(&at).or_else(|_| fs::remove_file(&at)).expect("it is there");
-            fs::rename(&kept, &at).expect("a file");
+            if is_there {
+                fs::rename(&kept, &at).expect("a file");
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_page_of_a_folder_is_not_written_through_a_link() {
+    let (dir, results) = analysed();
+    let outside = dir.path().join("outside");
+    fs::write(&outside, "kept").expect("a file");
+    for target in [&outside, &dir.path().join("none")] {
+        std::os::unix::fs::symlink(target, results.join("report.html")).expect("a link");
+        refused(&["report", "results"], dir.path(), "report.html", "found a link that leads");
+        fs::remove_file(results.join("report.html")).expect("the link");
+    }
+    assert_eq!(fs::read_to_string(&outside).expect("a file"), "kept");
+    assert!(!dir.path().join("none").exists());
+}
+
+#[test]
+fn a_summary_that_is_none_is_refused_by_its_name() {
+    let (dir, results) = analysed();
+    let deep = "[".repeat(200_000);
+    for text in [
+        "",
+        "{",
+        "[]",
+        "7",
+        "{}",
+        r#"{"empty_tables": 7}"#,
+        r#"{"empty_tables": [7]}"#,
+        r#"{"empty_tables": [], "empty_tables": []}"#,
+        r#"{"empty_tables": [], "hta_version": 1}"#,
+        &deep,
+        &format!(r#"{{"a": {deep}"#),
+        "\u{0}",
+    ] {
+        fs::write(results.join("summary.json"), text).expect("a file");
+        for args in [
+            &["steps", "results"][..],
+            &["diff", "results", "results"],
+            &["report", "results"],
+            &["query", "top_kernels", "results"],
+            &["files", "results", "tables/pipelines.parquet"],
+        ] {
+            refused(args, dir.path(), "summary.json", "expected the summary of a run");
         }
     }
 }

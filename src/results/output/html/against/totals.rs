@@ -3,12 +3,10 @@
 use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
 use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::texts::Texts;
-use crate::results::room::TableRoom;
-use crate::results::{PROOF, Results, ResultsError, columns, text_of};
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::inventory;
 use hta_base::table::schema::Text;
 use hta_base::wording::ranks::rank_list;
-use serde::Deserialize;
 use std::collections::BTreeSet;
 
 columns! {
@@ -48,17 +46,6 @@ fn totals(results: &Results) -> Result<RunTotals, ResultsError> {
     Ok(all)
 }
 
-/// The version of `hta` that made a folder; empty where `summary.json` does not say.
-fn version(results: &Results) -> String {
-    #[derive(Deserialize)]
-    struct SummaryVersion {
-        hta_version: String,
-    }
-    let text = text_of(results.folder(), PROOF, &TableRoom::default()).ok();
-    let read = text.and_then(|text| serde_json::from_str::<SummaryVersion>(&text).ok());
-    read.map(|s| s.hta_version).unwrap_or_default()
-}
-
 /// A grid of both runs, this one first, and one of their totals.
 ///
 /// # Errors
@@ -81,7 +68,7 @@ pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Gr
         runs.push([
             texts.cell(run),
             texts.cell(folder),
-            texts.cell(&version(results)),
+            texts.cell(&results.summary()?.hta_version),
             texts.cell(&rank_list(&of.ranks)),
             texts.cell(&devices.join(", ")),
         ]);
