@@ -17,6 +17,7 @@ not reach (access.py); on what is cut off or dark on paper (paper.py); and where
 
 import argparse
 import base64
+import hashlib
 import json
 import pathlib
 import re
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
@@ -601,18 +603,28 @@ class Program:
 
 
 def filled_anew(report):
-    """The page of the source tree with the data of a report, as `page.rs` fills it."""
-    page = next(ROOT.glob("src/**/html/page.rs"))
+    """The page of the source tree with the data of a report, as `parts.rs` and `policy.rs` fill it."""
+    page = next(ROOT.glob("src/**/html/parts.rs"))
     place = page.parent
     names = re.findall(r'"([^"]+)"', re.search(r"= modules!\[(.*?)\];", page.read_text(), re.DOTALL).group(1))
     module = lambda n: f'<script type="text/plain" data-module="page/{n}">\n{(place / "script" / n).read_text()}</script>\n'
+    texts = [(place / "script" / n).read_text() for n in names]
+    urls = {f"page/{n}": "data:text/javascript," + urllib.parse.quote(f"\n{t}//# sourceURL=page/{n}", safe="!~*'()") for n, t in zip(names, texts)}
     parts = {
         "{{style}}": (place / "page.css").read_text(),
         "{{plotly}}": (place / "plotly/plotly-cartesian.min.js").read_text(),
         "{{modules}}": "".join(map(module, names)),
         "{{data}}": report.split('id="data">')[1].split("</script>")[0].strip(),
     }
-    return "".join(parts.get(line.strip(), line) for line in (place / "page.html").read_text().splitlines(keepends=True))
+    html = "".join(parts.get(line.strip(), line) for line in (place / "page.html").read_text().splitlines(keepends=True))
+    # the policy of policy.rs: sources of scripts and styles by their hashes
+    source = lambda text: f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    inline = lambda tag: re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+    scripts = [*inline("script"), json.dumps({"imports": urls}, separators=(",", ":"))]
+    policy = re.search(r"Content-Security-Policy\" content=\"\n(.*)\n", report).group(1)
+    for of, texts in (("script-src 'strict-dynamic'", scripts), ("style-src", [*inline("style"), ""])):
+        policy = re.sub(f"{of} [^;]*", f"{of} " + " ".join(map(source, texts)), policy)
+    return html.replace("{{policy}}", policy)
 
 
 def hostile_trace(folder):
@@ -707,6 +719,23 @@ def hostile_names_are_text(driver, path):
     return failures + page.failures
 
 
+def only_own_scripts_run(driver, path, scratch):
+    """A script that stands in the page without being ours is not run, and the page works without it."""
+    foreign = ["<script>window.hacked=1</script>", "<script src=\"data:text/javascript,window.hacked=1\"></script>",
+               "<script type=module>window.hacked=1</script>", "<img src=data:, onerror=window.hacked=1>",
+               "<style>main { display: none }</style>", "<script type=module>import \"data:text/javascript,window.hacked=1\"</script>"]
+    attacked = scratch / "attacked.html"
+    attacked.write_text(path.read_text().replace("<p id=\"set\">", "".join(foreign) + "<p id=\"set\">", 1))
+    page = Page(driver, attacked, None)
+    page.open("wide")
+    page.fail_unless(page.js("return window.hacked === undefined"), "a foreign script has run")
+    page.fail_unless(page.js("return document.querySelector('main').checkVisibility()"), "a foreign style is used")
+    # the browser tells what it did not run
+    driver.get_log("browser")
+    page.logs()
+    return page.failures
+
+
 def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("reports", nargs="*", type=pathlib.Path)
@@ -739,7 +768,8 @@ def main():
                 failures += many_ranks_are_fast(driver, program.report("gpu_ddp8"), scratch, args.shots)
             if "hostile" in chosen:
                 found = hostile_names_are_text(driver, program.report("hostile"))
-                print(f"hostile names: {'ok' if not found else found}")
+                found += only_own_scripts_run(driver, program.report("hostile"), scratch)
+                print(f"hostile names and foreign scripts: {'ok' if not found else found}")
                 failures += found
         finally:
             driver.quit()

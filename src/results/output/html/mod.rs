@@ -2,7 +2,7 @@
 //! findings.
 //!
 //! It contains the script of the charts (Plotly, in `plotly/`), its style and its data, and a policy in its
-//! head forbids loading anything. The size is bounded for any number of ranks: each part says what was merged
+//! head forbids loading anything and running any script but its own. The size is bounded for any number of ranks: each part says what was merged
 //! or left out, and which Parquet table has all of it. Tables are read in chunks and summed while reading.
 //!
 //! `page.html`, `page.css` and the JavaScript modules in `script/` define the look; this module provides the
@@ -33,8 +33,10 @@ mod modules;
 mod names;
 mod overview;
 mod page;
+mod parts;
 mod pipelines;
 mod places;
+mod policy;
 mod sections;
 mod tally;
 mod texts;

@@ -5,6 +5,8 @@ use crate::output::html::against::Against;
 use crate::output::html::entries::{PageSource, SectionEntry};
 use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
+use crate::output::html::parts::{PAGE, fill};
+use crate::output::html::policy::policy;
 use crate::output::html::sections::SECTIONS;
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
@@ -15,56 +17,6 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
-
-/// Names of files in `script`, each with its text.
-macro_rules! modules {
-    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("script/", $name)))),*] };
-}
-
-const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
-/// Modules of the page by their names; each is below those that it imports.
-const MODULES: &[(&str, &str)] = modules![
-    "dom.js",
-    "format.js",
-    "data.js",
-    "change.js",
-    "chart_access.js",
-    "theme.js",
-    "chart.js",
-    "source.js",
-    "table.js",
-    "section.js",
-    "against.js",
-    "canvas.js",
-    "tree.js",
-    "flame.js",
-    "roofline.js",
-    "sections/across.js",
-    "sections/breakdown.js",
-    "timeline/cause_places.js",
-    "timeline/model.js",
-    "timeline/geometry.js",
-    "timeline/input.js",
-    "timeline/paint.js",
-    "timeline/timeline.js",
-    "timeline/section.js",
-    "sections/causes.js",
-    "sections/experts.js",
-    "sections/fabric.js",
-    "sections/kernels.js",
-    "sections/memory.js",
-    "sections/mesh.js",
-    "sections/operators.js",
-    "sections/pipeline.js",
-    "sections/recording.js",
-    "sections/roles.js",
-    "sections/time.js",
-    "settings.js",
-    "menu.js",
-    "start.js",
-];
 
 /// An editor that opens a file at a line by a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -129,7 +81,7 @@ pub fn write(
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     // Most bytes of the page precede its data, so they are written while the data is gathered.
-    let (gathered, begun) = rayon::join(|| gather_all(results, against), || fill(before, out));
+    let (gathered, begun) = rayon::join(|| gather_all(results, against), || begin(before, out));
     let (Gathered { set, sections }, against, texts) = gathered?;
     begun.map_err(failed)?;
     let data = Data {
@@ -241,26 +193,20 @@ fn gather(
     Ok(Gathered { set: ranks.set, sections })
 }
 
-/// Placeholder of the data in the page.
+/// Placeholders of the data and of the policy in the page.
 const DATA: &str = "{{data}}";
+const POLICY: &str = "{{policy}}";
 
 fn write_data(data: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     Ok(data.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, InPage))?)
 }
 
-/// Writes a part of the page and fills in the other placeholders, which are lines `{{name}}`, too.
-fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
-    for line in part.split_inclusive('\n') {
-        match line.trim() {
-            "{{style}}" => out.write_all(STYLE.as_bytes())?,
-            "{{plotly}}" => out.write_all(PLOTLY.as_bytes())?,
-            "{{modules}}" => MODULES.iter().try_for_each(|(name, text)| {
-                writeln!(out, "<script type=\"text/plain\" data-module=\"page/{name}\">\n{text}</script>")
-            })?,
-            _ => out.write_all(line.as_bytes())?,
-        }
-    }
-    Ok(())
+/// Writes what precedes the data, with the policy in its place.
+fn begin(before: &str, out: &mut impl Write) -> io::Result<()> {
+    let (head, rest) = before.split_once(POLICY).unwrap_or((before, ""));
+    fill(head, out)?;
+    out.write_all(policy().as_bytes())?;
+    fill(rest, out)
 }
 
 /// Formats JSON without characters that have a meaning in HTML or end a line in JavaScript, so that no name
@@ -301,30 +247,11 @@ mod tests {
     fn every_place_of_the_page_is_filled() {
         let mut out = Vec::new();
         let (before, after) = PAGE.split_once(DATA).unwrap();
-        fill(before, &mut out).unwrap();
+        begin(before, &mut out).unwrap();
         write_data(&["data"], &mut out).unwrap();
         fill(after, &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
         assert!(page.contains("\n[\"data\"]\n") && page.contains("Plotly"));
         assert!(!page.lines().any(|line| line.trim().starts_with("{{")));
-    }
-
-    #[test]
-    fn no_script_of_ours_can_end_its_own_element() {
-        for (_, script) in MODULES.iter().chain([&("plotly", PLOTLY)]) {
-            assert!(!script.to_lowercase().contains("</script"));
-        }
-    }
-
-    #[test]
-    fn a_module_imports_only_what_is_above_it() {
-        for (i, (name, text)) in MODULES.iter().enumerate() {
-            for imported in text.split(" from \"page/").skip(1).filter_map(|rest| rest.split('"').next()) {
-                assert!(
-                    MODULES[..i].iter().any(|(above, _)| above == &imported),
-                    "{name} imports {imported}"
-                );
-            }
-        }
     }
 }
