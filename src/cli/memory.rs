@@ -1,6 +1,8 @@
 //! The memory limit: the user's value, or most of the memory that is available to this process.
 
 use hta_base::process::number_after;
+use hta_base::units::fmt_bytes;
+use hta_base::wording::counts::plural;
 use hta_read::room::MemoryLimit;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,29 @@ pub fn limit(given: Option<u64>) -> Option<MemoryLimit> {
 /// ends at once.
 const HALF: u64 = 2;
 
+/// Address space that a command on data needs beside the program, and for each thread, bytes. With less the
+/// allocator, which cannot fail in words, ends the process while the threads are set up.
+const LEAST_SPACE: u64 = 96 << 20;
+const THREAD_SPACE: u64 = 4 << 20;
+
+/// Checks that the limits of a shell leave enough to begin on so many threads.
+///
+/// # Errors
+/// When they do not.
+pub fn check_space(threads: usize) -> anyhow::Result<()> {
+    let least = LEAST_SPACE + THREAD_SPACE * threads as u64;
+    match space_left(Path::new("/")).filter(|left| *left < least) {
+        None => Ok(()),
+        Some(left) => anyhow::bail!(
+            "cannot start {}: expected {} of address space (`ulimit -v`, `ulimit -d`) beside the program, \
+             found {}\nhint: raise the limit, or use fewer --threads",
+            plural(threads, "thread"),
+            fmt_bytes(least),
+            fmt_bytes(left)
+        ),
+    }
+}
+
 /// Available memory, bytes: the minimum over the machine, each control group above this process, and the
 /// limits that a shell sets for it (`ulimit -v`, `ulimit -d`).
 fn spare(root: &Path) -> Option<u64> {
@@ -84,15 +109,23 @@ fn spare(root: &Path) -> Option<u64> {
             break;
         }
     }
+    let left = space_left(root).map(|left| left / HALF);
+    least.into_iter().chain(left).min()
+}
+
+/// What the limits of a shell leave of the address space and of the data of this process, bytes; `None`
+/// without such limits.
+fn space_left(root: &Path) -> Option<u64> {
     let limits = fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default();
     let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
+    let mut least: Option<u64> = None;
     for (limit, taken) in [("Max address space", "VmSize:"), ("Max data size", "VmData:")] {
         // The first number is the limit that counts; `unlimited` does not parse.
         let most = limits
             .lines()
             .find_map(|l| l.strip_prefix(limit)?.split_whitespace().next()?.parse::<u64>().ok());
         if let (Some(most), Some(taken)) = (most, number_after(&status, taken)) {
-            let left = most.saturating_sub(taken << 10) / HALF;
+            let left = most.saturating_sub(taken << 10);
             least = Some(least.map_or(left, |l| l.min(left)));
         }
     }

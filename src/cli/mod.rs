@@ -77,9 +77,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     output::choose_color(&matches);
-    interrupt::watch();
-    let result =
-        stores::of(&matches, queries).map_err(anyhow::Error::from).and_then(|stores| run(&matches, &stores));
+    // Before there is another thread, which takes address space of its own.
+    let result = threads::check_space(&matches).and_then(|()| {
+        interrupt::watch();
+        run(&matches, &stores::of(&matches, queries)?)
+    });
     interrupt::stand_still_if_interrupted();
     match result {
         Ok(exit) => exit.code(),

@@ -195,3 +195,33 @@ fn many_ranks_stay_below_the_limit() {
         assert!(bytes < 160_000_000, "{ranks} ranks: {bytes} bytes");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_the_shell_that_leaves_too_little_to_begin_is_refused_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let within = |limit: &str, arguments: &[&str]| {
+        let script = format!("ulimit {limit}; exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_hta")]).args(arguments).current_dir(dir.path());
+        shell.output().unwrap()
+    };
+    let sample = sample().display().to_string();
+    let analysed = ["analyze", &sample, "--force", "--out", "out"];
+    for threads in ["2", "8"] {
+        let run = within("-d 60000", &[&analysed[..], &["--threads", threads]].concat());
+        let said = errors(&run);
+        assert_eq!(run.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(&format!("cannot start {threads} threads")) && said.contains("ulimit -v"),
+            "{said}"
+        );
+        assert!(said.contains("hint: raise the limit"), "{said}");
+    }
+    for kib in [300_000, 400_000, 600_000, 1_000_000, 2_000_000] {
+        let run = within(&format!("-v {kib}"), &[&analysed[..], &["--threads", "8"]].concat());
+        assert!(matches!(run.status.code(), Some(0 | 2)), "{kib}: {:?} {}", run.status, errors(&run));
+    }
+    // What reads no data begins.
+    assert_eq!(within("-d 60000", &["list"]).status.code(), Some(0));
+}
