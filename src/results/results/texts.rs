@@ -16,6 +16,8 @@ use std::io::{self, Read};
 pub(super) const LONGEST_REPORT: u64 = 1 << 28;
 /// Maximum length of a summary, bytes, which does not depend on the number of ranks.
 const LONGEST_SUMMARY: u64 = 16 << 20;
+/// Length of a text that is read within any memory limit, bytes: the reserve for the program covers it.
+const SHORT: u64 = 1 << 20;
 /// Width of the reason for which a text is no summary, columns: it may cite the text.
 const REASON_WIDTH: usize = 160;
 
@@ -33,7 +35,7 @@ pub(super) fn text_of(
     let read = || {
         let mut text = String::new();
         path.check_file_below(folder)?;
-        let longest = room.left().map_or(longest, |left| left.min(longest));
+        let longest = room.left().map_or(longest, |left| left.clamp(SHORT, longest));
         path.open()?.take(longest + 1).read_to_string(&mut text)?;
         if text.len() as u64 > longest {
             return Err(io::Error::other(format!("expected at most {longest} bytes, found more")));

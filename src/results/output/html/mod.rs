@@ -2,8 +2,9 @@
 //! findings.
 //!
 //! It contains the script of the charts (Plotly, in `plotly/`), its style and its data, and a policy in its
-//! head forbids loading anything and running any script but its own. The size is bounded for any number of ranks: each part says what was merged
-//! or left out, and which Parquet table has all of it. Tables are read in chunks and summed while reading.
+//! head forbids loading anything and running any script but its own. The size is bounded for any number of
+//! ranks: each part says what was merged or left out, and which Parquet table has all of it. Tables are read
+//! in chunks and summed while reading.
 //!
 //! `page.html`, `page.css` and the JavaScript modules in `script/` define the look; this module provides the
 //! data. The modules stand in the page as texts, and an import map made of them when the page opens gives

@@ -1,9 +1,9 @@
-//! The content security policy of the page. It runs only the scripts, and uses only the style, that hta has put
-//! into it: each is known by the hash of its text, so that a name of a trace could start nothing even if it
-//! ended the element that it stands in.
+//! The content security policy of the page. It runs only the scripts, and uses only the style, that hta has
+//! put into it: each is known by the hash of its text, so that a name of a trace could start nothing even if
+//! it ended the element that it stands in.
 //!
-//! The modules of the page have addresses that are their own texts, and are not listed: `strict-dynamic` trusts
-//! what a known script adds, and the import map, by which they find each other, is known by its hash.
+//! The modules of the page have addresses that are their own texts, and are not listed: `strict-dynamic`
+//! trusts what a known script adds, and the import map, by which they find each other, is known by its hash.
 
 use crate::output::html::parts::{MODULES, PAGE, fill};
 use base64::Engine;
