@@ -131,6 +131,17 @@ fn files_functions_and_lines_are_short() {
 }
 
 #[test]
+fn actions_of_workflows_are_named_by_the_hash_of_a_commit() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
+    let pinned = Regex::new("uses: [^@ ]+@[0-9a-f]{40} # v[0-9.]+$").expect("a pattern");
+    for file in shared::files_below(&folder) {
+        let text = std::fs::read_to_string(&file).expect("a workflow can be read");
+        let loose: Vec<&str> = text.lines().filter(|l| l.contains("uses:") && !pinned.is_match(l)).collect();
+        assert!(loose.is_empty(), "{}: {loose:?}", file.display());
+    }
+}
+
+#[test]
 fn the_scan_sees_types_and_the_lengths_of_functions() {
     let text = "pub struct A<'a> { b: &'a str }\ntable! {\n    pub struct B, Row = \"b\" {}\n}\n// struct C\npub(super) type D = u8;\nimpl A {\n    type E = u8;\n    fn f() -> char {\n        '{'\n    }\n}\ntrait F { fn g(); }\n";
     let code = code(text);
