@@ -42,9 +42,9 @@ pub struct QueryArgs {
     results: Option<PathBuf>,
     #[command(flatten)]
     rank_dir: RankDirArg,
-    /// Format of the answer
-    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
-    format: AnswerFormat,
+    /// Format of the answer [default: that of the ending of --out, else text]
+    #[arg(long, value_enum)]
+    format: Option<AnswerFormat>,
     /// Write only the first rows of the answer, in any format
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -100,7 +100,7 @@ fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         args.out.write(shown.as_bytes())?;
         return Ok(Exit::Done);
     }
-    if args.format == AnswerFormat::Parquet {
+    if args.format() == AnswerFormat::Parquet {
         args.out.takes_parquet()?;
     }
     let statement = Statement::new(&text)?;
@@ -155,6 +155,12 @@ impl QueryArgs {
             return Ok((None, text));
         }
         Err(catalog::unknown(&self.query, &live::names()).into())
+    }
+
+    fn format(&self) -> AnswerFormat {
+        let ending = self.out.path().and_then(|path| path.extension()?.to_str());
+        let of_ending = ending.and_then(|ending| AnswerFormat::from_str(ending, true).ok());
+        self.format.or(of_ending).unwrap_or(AnswerFormat::Text)
     }
 
     /// Refuses to write to a file that is one of `inputs` or another input of the command.
@@ -253,7 +259,7 @@ impl QueryArgs {
 
     fn show(&self, query: Option<&Query>, answer: &QueryAnswer) -> anyhow::Result<()> {
         let answer = self.limit.map_or_else(|| answer.clone(), |n| answer.head(n));
-        let bytes = match self.format {
+        let bytes = match self.format() {
             AnswerFormat::Csv => answer.csv(self.csv.style(self.out.path())).into_bytes(),
             AnswerFormat::Json => visible::json(&answer.json()?).into_owned().into_bytes(),
             AnswerFormat::Parquet => answer.parquet()?,

@@ -74,7 +74,9 @@ impl Refusal {
     }
 
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        // Some hints list names below each other.
+        let hint = hint.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { hint: Some(hint), ..self }
     }
 }
 

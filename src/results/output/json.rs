@@ -126,6 +126,17 @@ pub fn cell(array: &ArrayRef, row: usize) -> Value {
     serde_json::to_value(JsonCell { column: Column::new(array), row }).unwrap_or(Value::Null)
 }
 
+/// A number that is none of JSON, as DuckDB writes it.
+pub(crate) fn infinite(array: &ArrayRef, row: usize) -> Option<&'static str> {
+    let number = Column::new(array)?.float(row)?;
+    Some(match number {
+        f64::INFINITY => "inf",
+        f64::NEG_INFINITY => "-inf",
+        v if v.is_nan() => "nan",
+        _ => return None,
+    })
+}
+
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
     let rows = batch.rows();
@@ -168,7 +179,7 @@ pub(crate) fn csv_of<'a>(
     for rows in batches {
         for row in 0..rows.num_rows() {
             let text = |array| match cell(array, row) {
-                Value::Null => String::new(),
+                Value::Null => infinite(array, row).unwrap_or_default().to_string(),
                 Value::String(s) => quoted(&s, style),
                 other => other.to_string(),
             };

@@ -51,6 +51,9 @@ pub(crate) struct RunSummary {
     /// The version of `hta` that made the folder.
     #[serde(default)]
     pub(crate) hta_version: String,
+    /// Events of all ranks; unknown of a folder of another version.
+    #[serde(default)]
+    pub(crate) event_count: Option<u64>,
     /// The tables without rows, which have no file.
     #[serde(deserialize_with = "declared_tables")]
     pub(super) empty_tables: BTreeMap<&'static str, &'static TableSpec>,

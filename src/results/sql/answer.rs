@@ -4,7 +4,7 @@
 //! numbers are shown ([`CellType`]). Points in time (`ts_ns`) remain numbers.
 
 use crate::output::columns::grid;
-use crate::output::json::{CsvStyle, cell, csv_of};
+use crate::output::json::{CsvStyle, cell, csv_of, infinite};
 use crate::output::parquet::write_rows;
 use crate::output::visible;
 use crate::sql::QueryError;
@@ -70,6 +70,10 @@ impl QueryAnswer {
         array.map_or(Value::Null, |a| cell(a, row))
     }
 
+    fn infinite(&self, column: &str, row: usize) -> Option<&'static str> {
+        infinite(self.rows.column_by_name(column)?, row)
+    }
+
     pub fn is_number(&self, column: &str) -> bool {
         let array = self.rows.column_by_name(column);
         array.is_some_and(|a| matches!(a.data_type(), Kind::Int64 | Kind::UInt64 | Kind::Float64))
@@ -108,7 +112,10 @@ impl QueryAnswer {
         let set = |row: usize| {
             names
                 .iter()
-                .map(|n| visible::line(&person(n, &self.value(n, row))).into_owned())
+                .map(|n| match self.infinite(n, row) {
+                    Some(word) => word.to_string(),
+                    None => visible::line(&person(n, &self.value(n, row))).into_owned(),
+                })
                 .collect::<Vec<String>>()
         };
         let rows: Vec<Vec<String>> = (0..shown).map(set).collect();

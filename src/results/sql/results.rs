@@ -3,7 +3,7 @@
 
 use crate::results::parquet_file::{footer, no_parquet};
 use crate::results::room::TableRoom;
-use crate::results::{EVENTS, Results};
+use crate::results::{EVENTS, Results, ResultsError};
 use crate::sql::QueryError;
 use crate::sql::load::{kind_in_memory, odd};
 use crate::sql::nearest::nearest;
@@ -11,6 +11,7 @@ use crate::sql::scan::{TableFile, TableScan};
 use crate::sql::statement::{Statement, plain};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use hta_base::units::MemoryLimit;
+use hta_base::wording::counts::counted;
 use hta_read::files::Location;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use polars::prelude::{LazyFrame, ScanArgsAnonymous};
@@ -61,6 +62,7 @@ fn table(
     let files = results.files()?.iter().find(|t| t.0 == name).map_or(&[][..], |(_, files)| files);
     let files: Vec<_> = files.par_iter().map(file).collect();
     let files = files.into_iter().collect::<Result<Vec<_>, _>>()?;
+    check_events(results, name, &files)?;
     // A table without rows has no file.
     let (schema, place) = match (files.first(), results.empty_table(name)?) {
         (Some(first), _) => (SchemaRef::clone(first.known.schema()), first.place()),
@@ -81,6 +83,23 @@ fn table(
     let mut table = TableScan { files, columns, is_only_counted, room, codes, with_codes };
     table.narrow()?;
     Ok(table)
+}
+
+/// Checks that the events of all ranks are there, of each of which there is a file.
+fn check_events(results: &Results, name: &str, files: &[TableFile]) -> Result<(), QueryError> {
+    let Some(expected) = results.summary()?.event_count.filter(|_| name == EVENTS && !files.is_empty())
+    else {
+        return Ok(());
+    };
+    let rows =
+        |file: &TableFile| u64::try_from(file.known.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let found = files.iter().map(rows).fold(0, u64::saturating_add);
+    if found == expected {
+        return Ok(());
+    }
+    let reason = format!("{found} events in {}", counted(files.len() as u64, "file"));
+    let wanted = format!("the {expected} events that summary.json counts");
+    Err(ResultsError::damaged(&results.folder().join(EVENTS), &wanted, reason).into())
 }
 
 /// A file of a table. Texts without a dictionary are decoded to views into the pages, which Polars takes as

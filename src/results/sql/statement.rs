@@ -209,7 +209,11 @@ fn depth(tokens: &[SqlToken]) -> usize {
 
 /// The reason of an engine's error, on one line.
 pub(crate) fn plain(error: &polars::prelude::PolarsError) -> String {
-    shortened(error.to_string().lines().next().unwrap_or_default())
+    let reason = shortened(error.to_string().lines().next().unwrap_or_default());
+    if reason.contains("polars-big-idx") {
+        return "it makes more than 2^32 rows: join on keys, or aggregate before joining".to_string();
+    }
+    reason
 }
 
 /// Removes the parser's debug output: `join type 'Semi(On(BinaryOp {...}))' not supported`.

@@ -174,6 +174,17 @@ fn a_link_inside_of_the_folder_is_read() {
 }
 
 #[test]
+fn events_of_which_some_are_gone_are_refused() {
+    let (dir, results) = analysed();
+    let events = results.join("events/rank=00000.parquet");
+    fs::copy(&events, results.join("events/rank=00001.parquet")).expect("the events twice");
+    let count = ["query", "SELECT COUNT(*) AS c FROM events", "results"];
+    refused(&count, dir.path(), "results/events", "events in 2 files");
+    fs::remove_file(&events).expect("the file");
+    assert_eq!(hta(&count, dir.path()).0, Some(0), "the same events in another file are all there");
+}
+
+#[test]
 fn a_text_that_is_too_long_is_refused_by_its_name() {
     let (dir, results) = analysed();
     fs::write(results.join("report.txt"), "a".repeat(8 << 20)).expect("a file");

@@ -262,6 +262,7 @@ fn numbers_with_a_point_are_exact() {
             "1.5,-1.5,4.5e+18,true",
         ),
     ]);
+    all(&[("SELECT 1 / 0 AS a, -1 / 0 AS b, 0 / 0 AS c, 1 / 0 > 5 AS d", "inf,-inf,nan,true")]);
     for (statement, reason) in [
         ("SELECT 9000000000000000000 * 1.5 AS a", "does not fit in 64 bits"),
         ("SELECT 0.12345678901234567891 AS a", "write it as 0.12345678901234567891e0"),

@@ -95,7 +95,7 @@ export class Painter extends Brush {
     const { g, model } = this;
     const [scale, left] = [g.scale(), g.gutter()];
     // blocks that share a pixel
-    const pixel = [0, 0, 0, 0, 0];
+    const pixel = STACKED.map(() => 0);
     let at = -1;
     const flushPixel = () => {
       if (at >= 0) this.stack(pixel, at, top, 1, height);
