@@ -80,6 +80,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Before there is another thread, which takes address space of its own.
     let result = threads::check_space(&matches).and_then(|()| {
         interrupt::watch();
+        let _watch = watch::of_limit(&matches);
         run(&matches, &stores::of(&matches, queries)?)
     });
     interrupt::stand_still_if_interrupted();

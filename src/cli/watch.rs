@@ -9,6 +9,8 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::interrupt;
+use crate::cli::memory;
+use clap::ArgMatches;
 use hta_base::process::own_memory;
 use hta_base::units::{MemoryLimit, fmt_bytes};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +86,28 @@ impl Drop for Watch {
             let _ = thread.join();
         }
     }
+}
+
+/// Commands that keep the limit themselves: one of a statement, and one that ends its workers, not itself.
+const LIMITING_THEMSELVES: [&str; 2] = ["query", "mcp"];
+
+/// Watches the memory of a command whose limit is given. Files are read within it (`read::room`); what the
+/// analyses make of them, such as a row for each step of each stream, is not known before.
+pub fn of_limit(matches: &ArgMatches) -> Option<Watch> {
+    let (name, of) = matches.subcommand()?;
+    if LIMITING_THEMSELVES.contains(&name) {
+        return None;
+    }
+    if of.subcommand().is_some() {
+        return of_limit(of);
+    }
+    let given = of.try_get_one::<u64>("memory_limit").ok().flatten().copied();
+    Some(Watch::start(WatchLimits {
+        doing: "keep the memory limit".to_string(),
+        memory: memory::limit(Some(given?)),
+        time: None,
+        hints: ("raise --memory-limit, or choose fewer --ranks or --steps", ""),
+    }))
 }
 
 fn end(limits: &WatchLimits, reason: &str, hint: &str) {

@@ -161,11 +161,21 @@ fn lag(steps: &[Step], all: &[Activity], has_launches: bool) -> Lag {
 
 /// The part of what the steps launched that runs in windows, which are disjoint and in order.
 fn held(steps: &[Step], all: &[Activity], window: impl Fn(&Step) -> Span) -> Ns {
+    let mut before: Vec<Ns> = vec![0];
+    before.extend(steps.iter().scan(0, |sum: &mut Ns, s| {
+        *sum = sum.saturating_add(window(s).len());
+        Some(*sum)
+    }));
     let mut sum: Ns = 0;
     for a in all.iter().filter(|a| a.launch().is_some() && a.step().is_some()) {
         let first = steps.partition_point(|s| window(s).end <= a.span.start);
-        let over = steps.iter().skip(first).map(&window).take_while(|w| w.start < a.span.end);
-        sum = sum.saturating_add(over.map(|w| w.intersect(a.span).len()).sum());
+        let behind = steps.partition_point(|s| window(s).start < a.span.end);
+        let over = steps.get(first..behind).unwrap_or_default();
+        // The windows that it runs in, less the beginning of the first and the end of the last.
+        if let (Some(from), Some(to)) = (over.first(), over.last()) {
+            let outside = (a.span.start - window(from).start).max(0) + (window(to).end - a.span.end).max(0);
+            sum = sum.saturating_add((before[behind] - before[first] - outside).max(0));
+        }
     }
     sum
 }

@@ -2,7 +2,7 @@
 
 use crate::sql::planner::cells::{RowValue, by_row_with_nulls, elementwise, height, row_of};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, float, refused};
-use crate::sql::planner::numbers::as_float;
+use crate::sql::planner::numbers::{as_float, quotient, units_of_one};
 use polars::prelude::{
     ChunkApply, Column, DataType, Expr, Int64Chunked, IntoColumn, NewChunkedArray, PlSmallStr, PolarsResult,
     QuantileMethod, SortOptions, col, len, lit, when,
@@ -75,7 +75,7 @@ pub(crate) fn aggregate(
         return Ok(parts.done(distinct.cast(DataType::Int64) - any_missing, ValueKind::Int));
     }
     let (expr, kind) = match (name, kind) {
-        ("sum" | "min" | "max" | "count" | "quantile_disc", _) => (expr, kind),
+        ("sum" | "avg" | "mean" | "min" | "max" | "count" | "quantile_disc", _) => (expr, kind),
         ("median" | "quantile_cont", ValueKind::Decimal(_)) => {
             return Err(refused(format!("{name} of decimals is not supported: CAST to DOUBLE")));
         }
@@ -137,6 +137,12 @@ impl AggregateParts<'_> {
                 let is_whole = kind != ValueKind::Float;
                 let kind = kind.of_sum();
                 return Ok((if is_whole { exact(sum, self.add(floats.sum())) } else { sum }, kind));
+            }
+            "avg" | "mean" if let ValueKind::Decimal(digits) = kind => {
+                let sum = self.known(of, of.clone().sum());
+                let sum = exact(sum, self.add(floats.sum())).cast(DataType::Float64);
+                let count = self.add(of.clone().count()).cast(DataType::Float64);
+                quotient(sum, count * float(units_of_one(digits.part) as f64))
             }
             "avg" | "mean" => self.add(floats.mean()),
             "median" => self.add(floats.median()),

@@ -46,12 +46,10 @@ impl TypedExpr {
             }
             (Is::Decimal(_), Is::Int) => return Ok(Self::new(rounded(self, "round_decimal", 0).expr, kind)),
             (Is::Decimal(digits), Is::Text) => {
-                return Ok(by_row(
-                    "cast_decimal",
-                    written_decimal,
-                    vec![self, Self::int(i64::from(digits.part))],
-                    kind,
-                ));
+                // Without a digit before the point DuckDB writes none.
+                let least = i64::from(digits.part) + i64::from(digits.whole > 0);
+                let inputs = vec![self, Self::int(i64::from(digits.part)), Self::int(least)];
+                return Ok(by_row("cast_decimal", written_decimal, inputs, kind));
             }
             (Is::Int, Is::Bool) => return Ok(Self::new(self.expr.neq(int(0)), kind)),
             (Is::Unsigned, Is::Float) => return Ok(Self::new(self.expr.cast(DataType::Float64), kind)),
@@ -191,9 +189,11 @@ fn written<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
 
 /// A decimal as text, with all of its digits.
 fn written_decimal<'a>(cells: &[RowValue<'a>]) -> Result<RowValue<'a>, String> {
-    let [RowValue::Int(units), RowValue::Int(digits)] = cells else { return failed(cells, "text") };
+    let [RowValue::Int(units), RowValue::Int(digits), RowValue::Int(least)] = cells else {
+        return failed(cells, "text");
+    };
     let (digits, sign) = (*digits as usize, if *units < 0 { "-" } else { "" });
-    let text = format!("{:0>1$}", units.unsigned_abs(), digits + 1);
+    let text = format!("{:0>1$}", units.unsigned_abs(), *least as usize);
     let (whole, part) = text.split_at(text.len() - digits);
     let point = if digits == 0 { "" } else { "." };
     Ok(RowValue::Text(format!("{sign}{whole}{point}{part}").into()))

@@ -39,7 +39,8 @@ fn number(text: &str) -> PolarsResult<TypedExpr> {
         let (Some(units), Some(part)) = (units, part) else {
             return Err(refused(format!("the number {text} has too many digits: write it as {text}e0")));
         };
-        let whole = u8::try_from(whole.trim_start_matches(['-', '0']).len()).unwrap_or(MOST_DIGITS);
+        // DuckDB counts a 0 before the point.
+        let whole = u8::try_from(whole.trim_start_matches('-').len()).unwrap_or(MOST_DIGITS);
         let kind = ValueKind::Decimal(DecimalDigits { whole, part });
         return Ok(TypedExpr::new(constant(kind, AnyValue::Int64(units)), kind));
     }

@@ -15,7 +15,7 @@ use polars::prelude::{
 pub(crate) const MOST_DIGITS_BEHIND: u8 = 18;
 
 /// How many units of the last digit one is.
-fn units_of_one(digits: u8) -> i64 {
+pub(crate) fn units_of_one(digits: u8) -> i64 {
     10i64.pow(u32::from(digits.min(MOST_DIGITS_BEHIND)))
 }
 

@@ -13,7 +13,7 @@
 
 use crate::sql::planner::aggregates::{aggregate, exact};
 use crate::sql::planner::kinds::{TypedExpr, ValueKind, float, int, refused};
-use crate::sql::planner::numbers::as_float;
+use crate::sql::planner::numbers::units_of_one;
 use polars::prelude::{
     DataType, Expr, FillNullStrategy, LazyFrame, PlSmallStr, PolarsResult, SortMultipleOptions, col, lit,
     when,
@@ -236,10 +236,6 @@ impl WindowColumns {
         frame: WindowFrame,
     ) -> PolarsResult<TypedExpr> {
         let value = input.cloned().unwrap_or_else(|| TypedExpr::int(1));
-        let value = match value.kind {
-            ValueKind::Decimal(_) if name == "avg" => as_float(value),
-            _ => value,
-        };
         let is_number = value.kind.is_number() && value.kind != ValueKind::Unsigned;
         if !is_number && name != "count" {
             return Err(refused(format!(
@@ -272,7 +268,10 @@ impl WindowColumns {
                 let floats = self.add(value.expr.clone().cast(DataType::Float64).fill_null(float(0.0)));
                 let floats = self.sum_up_to_row(floats, frame)?;
                 match (name, value.kind) {
-                    ("avg", _) => floats / count.clone().cast(DataType::Float64),
+                    ("avg", kind) => {
+                        let one = float(units_of_one(kind.digits().part) as f64);
+                        floats / (count.clone().cast(DataType::Float64) * one)
+                    }
                     (_, ValueKind::Float) => floats,
                     _ => {
                         let whole = self.add(value.expr.fill_null(int(0)));

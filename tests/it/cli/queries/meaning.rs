@@ -263,6 +263,14 @@ fn numbers_with_a_point_are_exact() {
         ),
     ]);
     all(&[("SELECT 1 / 0 AS a, -1 / 0 AS b, 0 / 0 AS c, 1 / 0 > 5 AS d", "inf,-inf,nan,true")]);
+    all(&[
+        ("SELECT AVG(0.1) = 0.1 AS a, AVG(value * 0.1) = 0.2 / 3 AS b FROM many", "true,true"),
+        (
+            "SELECT AVG(0.1) OVER () = 0.1 AS a, AVG(0.1) OVER (ORDER BY id) = 0.1 AS b FROM few",
+            "true,true;true,true",
+        ),
+        ("SELECT CAST(.5 AS VARCHAR) AS a, .5 * .5 || '' AS b, CAST(-0.5 AS VARCHAR) AS c", ".5,.25,-0.5"),
+    ]);
     for (statement, reason) in [
         ("SELECT 9000000000000000000 * 1.5 AS a", "does not fit in 64 bits"),
         ("SELECT 0.12345678901234567891 AS a", "write it as 0.12345678901234567891e0"),

@@ -144,7 +144,8 @@ fn a_small_results_folder_that_unpacks_without_end_stays_within_the_limit() {
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("tables/kernels.parquet");
         std::fs::create_dir(dir.path().join("tables")).unwrap();
-        std::fs::write(dir.path().join("summary.json"), r#"{"hta_version": "0.0.1"}"#).unwrap();
+        std::fs::write(dir.path().join("summary.json"), r#"{"hta_version": "0.0.1", "empty_tables": []}"#)
+            .unwrap();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_dictionary_page_size_limit(8 << 20)
@@ -178,6 +179,40 @@ fn a_small_results_folder_that_unpacks_without_end_stays_within_the_limit() {
             assert!(bytes < 200_000_000, "{name}: {bytes} bytes");
         }
     }
+}
+
+/// Each of as many streams as steps has work from its step to the end, so that the rows of the queues grow
+/// with the square of a small file.
+#[test]
+fn what_analyses_make_of_a_small_file_is_within_the_limit() {
+    const STEPS: usize = 1_200;
+    let event = |category: &str, name: &str, ts: usize, dur: usize, tid: usize, args: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+        )
+    };
+    let of_step = |i: usize| {
+        let (at, end) = (100 * i, 100 * STEPS);
+        let place = format!(r#""device":0,"stream":{i},"correlation":{i}"#);
+        [
+            event("user_annotation", &format!("ProfilerStep#{i}"), at, 90, 1, ""),
+            event("cuda_runtime", "cudaLaunchKernel", at + 10, 5, 1, &format!(r#""correlation":{i}"#)),
+            event("kernel", "gemm", at + 20, end - at - 20, i, &place),
+        ]
+    };
+    let events: Vec<String> = (1..=STEPS).flat_map(of_step).collect();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("rank_0.json"), format!("{{\"traceEvents\":[{}]}}", events.join(",")))
+        .unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .args(["launches", "--memory-limit", "150MB"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot keep the memory limit: it needs more than 150 MB"), "{said}");
+    assert!(run.stdout.is_empty());
 }
 
 #[test]
