@@ -37,6 +37,7 @@ mod page;
 mod parts;
 mod pipelines;
 mod places;
+#[cfg(test)]
 mod policy;
 mod sections;
 mod tally;

@@ -6,7 +6,6 @@ use crate::output::html::entries::{PageSource, SectionEntry};
 use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
 use crate::output::html::parts::{PAGE, fill};
-use crate::output::html::policy::policy;
 use crate::output::html::sections::SECTIONS;
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
@@ -81,7 +80,7 @@ pub fn write(
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     // Most bytes of the page precede its data, so they are written while the data is gathered.
-    let (gathered, begun) = rayon::join(|| gather_all(results, against), || begin(before, out));
+    let (gathered, begun) = rayon::join(|| gather_all(results, against), || fill(before, out));
     let (Gathered { set, sections }, against, texts) = gathered?;
     begun.map_err(failed)?;
     let data = Data {
@@ -193,20 +192,11 @@ fn gather(
     Ok(Gathered { set: ranks.set, sections })
 }
 
-/// Placeholders of the data and of the policy in the page.
+/// Placeholder of the data in the page.
 const DATA: &str = "{{data}}";
-const POLICY: &str = "{{policy}}";
 
 fn write_data(data: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     Ok(data.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, InPage))?)
-}
-
-/// Writes what precedes the data, with the policy in its place.
-fn begin(before: &str, out: &mut impl Write) -> io::Result<()> {
-    let (head, rest) = before.split_once(POLICY).unwrap_or((before, ""));
-    fill(head, out)?;
-    out.write_all(policy().as_bytes())?;
-    fill(rest, out)
 }
 
 /// Formats JSON without characters that have a meaning in HTML or end a line in JavaScript, so that no name
@@ -247,7 +237,7 @@ mod tests {
     fn every_place_of_the_page_is_filled() {
         let mut out = Vec::new();
         let (before, after) = PAGE.split_once(DATA).unwrap();
-        begin(before, &mut out).unwrap();
+        fill(before, &mut out).unwrap();
         write_data(&["data"], &mut out).unwrap();
         fill(after, &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();

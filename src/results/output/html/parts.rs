@@ -8,6 +8,8 @@ macro_rules! modules {
 }
 
 pub(super) const PAGE: &str = include_str!("page.html");
+/// The content security policy, which `policy` derives from the other parts.
+pub(super) const POLICY: &str = include_str!("policy.txt");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Modules of the page by their names; each is below those that it imports.
@@ -56,6 +58,7 @@ pub(super) const MODULES: &[(&str, &str)] = modules![
 pub(super) fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
     for line in part.split_inclusive('\n') {
         match line.trim() {
+            "{{policy}}" => out.write_all(POLICY.as_bytes())?,
             "{{style}}" => out.write_all(STYLE.as_bytes())?,
             "{{plotly}}" => out.write_all(PLOTLY.as_bytes())?,
             "{{modules}}" => MODULES.iter().try_for_each(|(name, text)| {

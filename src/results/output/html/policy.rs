@@ -4,18 +4,18 @@
 //!
 //! The modules of the page have addresses that are their own texts, and are not listed: `strict-dynamic`
 //! trusts what a known script adds, and the import map, by which they find each other, is known by its hash.
+//!
+//! All of these texts are the same in every page, so the policy stands in `policy.txt`. This derives it:
+//! `HTA_WRITE_DOCS=1 cargo test --lib --workspace policy` writes the file anew.
 
-use crate::output::html::parts::{MODULES, PAGE, fill};
+use crate::output::html::parts::{MODULES, PAGE, POLICY, fill};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The source of Plotly in its element, which never changes and is long.
-const PLOTLY_SOURCE: &str = "'sha256-rSiJUR5nwAkIc7VRHnKaBFHoCPT75C1nZThyWdIcqFU='";
-
 /// What the page may load and run.
-pub(super) fn policy() -> String {
+fn policy() -> String {
     let scripts = [inline("script"), vec![source(import_map().as_bytes())]].concat().join(" ");
     // Plotly adds an empty style element, and rules to it by the DOM. It sets style attributes of texts and
     // pictures, as the page does of bars; with nothing to load they only change how something looks.
@@ -35,8 +35,7 @@ fn source(text: &[u8]) -> String {
 fn inline(tag: &str) -> Vec<String> {
     let (opening, end) = (format!("<{tag}>"), format!("</{tag}>"));
     let texts = PAGE.split(&opening).skip(1).filter_map(|rest| Some(rest.split_once(&end)?.0));
-    let is_plotly = |text: &str| text.contains("{{plotly}}");
-    texts.map(|text| if is_plotly(text) { PLOTLY_SOURCE.into() } else { source(&filled(text)) }).collect()
+    texts.map(|text| source(&filled(text))).collect()
 }
 
 fn filled(text: &str) -> Vec<u8> {
@@ -70,36 +69,33 @@ fn encode(text: &str, out: &mut String) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_source_of_plotly_is_that_of_its_element() {
-        let element = PAGE.split("<script>").find(|rest| rest.contains("{{plotly}}")).unwrap();
-        let text = element.split_once("</script>").unwrap().0;
-        assert_eq!(source(&filled(text)), PLOTLY_SOURCE);
+#[test]
+fn the_policy_is_that_of_the_page() {
+    if std::env::var_os("HTA_WRITE_DOCS").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/output/html/policy.txt");
+        return std::fs::write(file, policy() + "\n").unwrap();
     }
+    assert_eq!(POLICY.trim_end(), policy());
+}
 
-    #[test]
-    fn every_script_and_style_of_the_page_is_known_and_nothing_else_runs() {
-        let policy = policy();
-        for tag in ["script", "style"] {
-            let sources = inline(tag);
-            assert!(!sources.is_empty() && sources.iter().all(|s| policy.contains(s)), "{tag}: {policy}");
-        }
-        let unsafe_directives: Vec<&str> = policy.split("; ").filter(|of| of.contains("unsafe")).collect();
-        assert_eq!(unsafe_directives, ["style-src-attr 'unsafe-inline'"], "{policy}");
-        // Scripts with attributes are data, and modules as texts.
-        let with_attributes = PAGE.matches("<script ").count();
-        assert_eq!(with_attributes, PAGE.matches(r#"<script type="application/json""#).count());
-        assert!(!PAGE.contains(" style=") && !PAGE.contains(" onclick="));
+#[test]
+fn every_script_and_style_of_the_page_is_known_and_nothing_else_runs() {
+    let policy = policy();
+    for tag in ["script", "style"] {
+        let sources = inline(tag);
+        assert!(!sources.is_empty() && sources.iter().all(|s| policy.contains(s)), "{tag}: {policy}");
     }
+    let unsafe_directives: Vec<&str> = policy.split("; ").filter(|of| of.contains("unsafe")).collect();
+    assert_eq!(unsafe_directives, ["style-src-attr 'unsafe-inline'"], "{policy}");
+    // Scripts with attributes are data, and modules as texts.
+    let with_attributes = PAGE.matches("<script ").count();
+    assert_eq!(with_attributes, PAGE.matches(r#"<script type="application/json""#).count());
+    assert!(!PAGE.contains(" style=") && !PAGE.contains(" onclick="));
+}
 
-    #[test]
-    fn texts_are_escaped_as_in_the_browser() {
-        let mut out = String::new();
-        encode("a b\n'(x)' => `é`\";", &mut out);
-        assert_eq!(out, "a%20b%0A'(x)'%20%3D%3E%20%60%C3%A9%60%22%3B");
-    }
+#[test]
+fn texts_are_escaped_as_in_the_browser() {
+    let mut out = String::new();
+    encode("a b\n'(x)' => `é`\";", &mut out);
+    assert_eq!(out, "a%20b%0A'(x)'%20%3D%3E%20%60%C3%A9%60%22%3B");
 }
