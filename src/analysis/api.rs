@@ -6,11 +6,15 @@ use crate::job::{ClockMode, Job, MeshShape};
 use crate::recording::capability::{Capability, Grade};
 use crate::settings::{Setting, Settings};
 use crate::verdict::JobVerdict;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, ColumnsOf, Table, TableSpec};
+use hta_base::table::view::ViewSpec;
+use hta_base::table::view_rows::ViewRows;
 use hta_base::units::Ns;
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Options of all analyses.
 pub struct Options {
@@ -220,12 +224,25 @@ pub struct OutputFile {
     pub text: String,
 }
 
+/// A line below a view that follows from more than its table: from the job, or from the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewNote {
+    /// Title of the view; empty: the first one.
+    pub view: &'static str,
+    pub text: String,
+}
+
 /// The result of `reduce`.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     pub tables: Vec<Batch>,
     pub observations: Vec<Observation>,
+    /// What is printed of an analysis that declares no views.
     pub views: Vec<View>,
+    /// Lines below its views that no table has.
+    pub notes: Vec<ViewNote>,
+    /// Its declared views with their rows, once they are made of the tables.
+    pub shown: Vec<ViewRows>,
     /// What users of such jobs look for first, in one line under the head of a report.
     pub headline: Option<String>,
     /// The energy that the devices take, in one line under the head of a report.
@@ -241,6 +258,16 @@ pub struct Output {
     pub verdict: Option<JobVerdict>,
     /// Why sentences are bounds, or left out. Made from what the analysis needs, not by it.
     pub trust: SectionTrust,
+}
+
+impl Output {
+    /// Adds a line below the first view.
+    pub fn note(&mut self, text: String) {
+        match self.views.iter_mut().find(|view| !view.rows.is_empty()) {
+            Some(view) => view.notes.push(text),
+            None => self.notes.push(ViewNote { view: "", text }),
+        }
+    }
 }
 
 /// How far the recording carries what an analysis says.
@@ -263,6 +290,11 @@ pub struct About {
     pub explain: &'static str,
     /// Tables that the analysis writes; the subcommand prints the first.
     pub tables: &'static [&'static TableSpec],
+    /// What is printed, in this order, from its tables; the first also where it has no rows, the others only
+    /// with rows.
+    pub views: &'static [ViewSpec],
+    /// Tables that are made of others of its own, in this order.
+    pub rollups: &'static [Rollup],
     /// Tables that only its partials contain, for reducing. They are written only to partials.
     pub kept_tables: &'static [&'static TableSpec],
     /// Options that only this analysis has.
@@ -307,6 +339,8 @@ impl About {
         title: "",
         explain: "",
         tables: &[],
+        views: &[],
+        rollups: &[],
         kept_tables: &[],
         settings: &[],
         is_long: false,
@@ -343,14 +377,34 @@ pub trait Analysis: Sync {
     /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks
     /// are joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial;
-    /// Reduces all ranks, in order of rank. `job` has no ranks unless this analysis joins them.
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;
+    /// What follows only from all ranks together, in order of rank. Tables of the partials pass through by
+    /// themselves, and rollups are made behind it. `job` has no ranks unless this analysis joins them.
+    fn reduce(&self, _partials: &[Partial], _job: &Job, _options: &Options) -> Output {
+        Output::default()
+    }
 }
 
 impl dyn Analysis + '_ {
     /// Shorthand for the most used part of [`About`].
     pub fn stem(&self) -> &'static str {
         self.about().stem
+    }
+
+    /// Adds to what was reduced the tables of the partials that it lacks, and the rollups.
+    pub fn complete(&self, partials: &[Partial], output: &mut Output) {
+        let about = self.about();
+        let made: BTreeSet<&str> = output.tables.iter().map(|b| b.spec.name).collect();
+        let is_rolled = |spec: &TableSpec| about.rollups.iter().any(|r| r.table.name == spec.name);
+        let is_written = |spec: &TableSpec| about.tables.iter().any(|t| t.name == spec.name);
+        for spec in about.tables.iter().filter(|spec| !made.contains(spec.name) && !is_rolled(spec)) {
+            output.tables.extend(partials.iter().filter_map(|p| p.table(spec).cloned()));
+        }
+        for rollup in about.rollups {
+            let own = output.tables.iter().filter(|b| rollup.reads(b.spec));
+            let is_given = |b: &&Batch| !made.contains(b.spec.name) && !is_written(b.spec);
+            let kept = partials.iter().flat_map(|p| &p.tables).filter(is_given);
+            output.tables.push(rollup.fold(own.chain(kept.filter(|b| rollup.reads(b.spec)))));
+        }
     }
 
     /// Shorthand for the tables of [`About`].

@@ -216,6 +216,20 @@ impl Settings {
         }
     }
 
+    /// The value of any option as text; `None` if it was not given and has no default.
+    pub fn shown(&self, setting: &Setting) -> Option<String> {
+        match self.get(setting) {
+            None => setting.default_text(),
+            Some(SettingValue::Flag) => Some(String::new()),
+            Some(SettingValue::Count(n)) => Some(n.to_string()),
+            Some(SettingValue::Percent(x)) => Some(x.to_string()),
+            Some(SettingValue::Text(t) | SettingValue::Moment(t, _) | SettingValue::File(t, _)) => {
+                Some(t.clone())
+            }
+            Some(SettingValue::Regex(r)) => Some(r.to_string()),
+        }
+    }
+
     pub(crate) fn moment(&self, setting: &Setting) -> MemoryMoment {
         match self.get(setting) {
             Some(SettingValue::Moment(_, moment)) => *moment,

@@ -43,20 +43,24 @@ pub struct AnalysisArgs {
     output: OutputArgs,
 }
 
-/// Keeps the rows of the table to be printed. Keeps nothing if the text report is printed instead.
-struct PrintedRows {
+/// Keeps the rows of the table to be printed, or of the tables of which the text is made.
+struct PrintedRows<'a> {
     table: &'static TableSpec,
     is_text: bool,
+    analyses: &'a [&'static dyn Analysis],
     rows: Mutex<Vec<Batch>>,
 }
 
-impl PrintedRows {
+impl PrintedRows<'_> {
     fn wants(&self, batch: &Batch) -> bool {
-        !self.is_text && batch.spec.name == self.table.name
+        match self.is_text {
+            true => self.analyses.iter().flat_map(|a| a.about().views).any(|view| view.reads(batch.spec)),
+            false => batch.spec.name == self.table.name,
+        }
     }
 }
 
-impl RowSink for PrintedRows {
+impl RowSink for PrintedRows<'_> {
     fn rows(&self, rows: Batch) -> io::Result<()> {
         if self.wants(&rows) {
             self.rows.lock().map_err(|_| io::Error::other("another thread failed"))?.push(rows);
@@ -305,22 +309,30 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
             load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
             ranks: &ranks,
         };
-        let keep = PrintedRows { table, is_text: args.output.is_text(), rows: Mutex::default() };
-        let outcome = args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
+        let is_text = args.output.is_text();
+        let keep = PrintedRows { table, is_text, analyses: &analyses, rows: Mutex::default() };
+        let mut outcome =
+            args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
         filters::check_pattern(&outcome.inventory)?;
         warn(&outcome.refused);
         if args.traces.common.strict.refuses(&outcome) {
             return Ok(Exit::Nothing);
         }
-        batches.extend(keep.rows.into_inner().unwrap_or_default());
-        let reduced =
-            outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
-        batches.extend(reduced.cloned());
+        let rows = keep.rows.into_inner().unwrap_or_default();
+        if is_text {
+            let place = inputs.first().map_or(Path::new("."), |input| Path::new(&input.shown));
+            outcome.show(&outcome.results(place, rows), &options)?;
+        } else {
+            batches.extend(rows);
+            let reduced =
+                outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
+            batches.extend(reduced.cloned());
+        }
         for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
             write(Path::new(&file.path), file.text.as_bytes())
                 .with_context(|| format!("cannot write {}", file.path))?;
         }
-        if args.output.is_text() {
+        if is_text {
             match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
                 Some(raw) => report.push_str(raw),
                 None if report.is_empty() => report = text::one_analysis(&outcome, width()),

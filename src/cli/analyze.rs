@@ -91,7 +91,7 @@ pub fn run(args: &AnalyzeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     args.traces.common.threads.run(|| {
         // Never dropped: the process ends soon, and the system frees all memory at once.
         let all = if args.captures { run_each } else { run_pipeline };
-        let outcome =
+        let mut outcome =
             ManuallyDrop::new(all(&request, &folder, &Bar::default()).map_err(|e| args.results.named(e))?);
         let listed = match find(DIAGNOSIS) {
             Some(diagnosis) if args.captures => {
@@ -102,7 +102,12 @@ pub fn run(args: &AnalyzeArgs, stores: &Stores) -> anyhow::Result<Exit> {
             }
             _ => String::new(),
         };
-        let exit = args.results.finish(folder, &outcome, args.traces.common.strict, args.captures)?;
+        let exit = args.results.finish(
+            folder,
+            &mut outcome,
+            (args.traces.common.strict, &options),
+            args.captures,
+        )?;
         print_report(&listed)?;
         Ok(exit)
     })?

@@ -82,7 +82,7 @@ fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     if args.partial {
         return args.results.finish_partial(folder, &merged.set, merged.options, args.strict);
     }
-    let outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder)
+    let mut outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder)
         .map_err(|e| args.results.named(e))?;
-    args.results.finish(folder, &outcome, args.strict, false)
+    args.results.finish(folder, &mut outcome, (args.strict, &options), false)
 }

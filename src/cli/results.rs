@@ -7,6 +7,7 @@ use crate::cli::report::{HtmlArgs, leave};
 use crate::cli::strict::StrictArg;
 use anyhow::Context;
 use clap::Args;
+use hta_analysis::api::Options;
 use hta_analysis::diagnosis::condition::CauseCondition;
 use hta_analysis::filters;
 use hta_analysis::inventory;
@@ -141,8 +142,8 @@ impl ResultsArgs {
     pub fn finish(
         &self,
         folder: Folder,
-        outcome: &Outcome,
-        strict: StrictArg,
+        outcome: &mut Outcome,
+        (strict, options): (StrictArg, &Options),
         is_listing: bool,
     ) -> anyhow::Result<Exit> {
         filters::check_pattern(&outcome.inventory)?;
@@ -154,6 +155,8 @@ impl ResultsArgs {
         write_tables(&folder, outcome).with_context(failed)?;
         // Complete the tables first: the page is generated from them.
         folder.close().with_context(failed)?;
+        outcome.show(&folder.results(), options)?;
+        let outcome = &*outcome;
         let html = || if self.no_html { Ok(()) } else { leave(&folder, &self.html.options()) };
         let texts = || {
             folder.write_text(

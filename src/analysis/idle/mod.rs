@@ -12,7 +12,9 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::windowed;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
+use hta_base::table::view::{Fold, Note, ViewSpec};
 use hta_base::units::{Ns, Span, percent};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
@@ -56,6 +58,69 @@ table! {
 }
 
 table! {
+    /// Idle time of each device over the windows that averages are based on: full steps, or else the span.
+    pub(crate) struct IdleDevices, IdleDeviceRow = "idle_by_device" by "rank, device" {
+        rank; device;
+        is_steps: bool, "", "the windows are steps" => are_steps;
+        window_count: u64, "", "windows" => rows;
+        dur_ns: i64, "ns", "sum of their lengths" => sum(dur_ns);
+        idle_ns: i64, "ns", "nothing runs", "idle" => sum(idle_ns);
+        idle_pct: Option<f64>, "%", "of the windows", "of window" => percent(idle_ns, dur_ns);
+        host_wait_ns: i64, "ns", "time in which the next activity had not been submitted"
+            => sum(host_wait_ns);
+        kernel_wait_ns: i64, "ns", "time between a submission and its start, as in idle"
+            => sum(kernel_wait_ns);
+        other_ns: i64, "ns", "the rest of it, as in idle" => sum(other_ns);
+        gap_count: u64, "", "gaps, or parts of gaps", "gaps" => sum(gap_count);
+    }
+}
+
+table! {
+    /// What hosts did while devices waited for them, over all ranks and the windows of idle_by_device.
+    pub(crate) struct IdleCauses, IdleCauseRow = "idle_causes" by "time_ns descending, activity, name" {
+        activity: Text, "", "kind of the innermost open event of the launching thread";
+        name: Text, "", "its name, as in idle_host";
+        time_ns: i64, "ns", "host wait during this activity" => sum(time_ns);
+        gap_count: u64, "", "gaps with this activity", "gaps" => sum(gap_count);
+        rank_count: u32, "", "ranks that waited so" => ranks;
+    }
+}
+
+const ROLLUPS: [Rollup; 2] = [
+    Rollup::of_windows(Idles::SPEC, IdleDevices::SPEC),
+    Rollup::of_windows_of(IdleHost::SPEC, Idles::SPEC, IdleCauses::SPEC),
+];
+
+const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "Why the device idles",
+        columns: &[
+            "rank",
+            "device",
+            "idle_ns",
+            "idle_pct",
+            "host_wait_ns",
+            "kernel_wait_ns",
+            "other_ns",
+            "gap_count",
+        ],
+        optional: &["device"],
+        by: "idle_ns",
+        fold: Fold::Worst,
+        per: "window_count",
+        ..ViewSpec::of(IdleDevices::SPEC)
+    },
+    ViewSpec {
+        title: "What the host did while devices waited for it",
+        columns: &["activity", "name", "time_ns"],
+        shares: &[("time_ns", "of wait")],
+        most: 8,
+        notes: &[Note::Text("time: sum over ranks and windows above")],
+        ..ViewSpec::of(IdleCauses::SPEC)
+    },
+];
+
+table! {
     /// Every gap, longest first: of devices over the capture, of streams over their span.
     pub(crate) struct IdleGaps, IdleGapRow = "idle_gaps" by "rank, dur_ns descending, device, stream, ts_ns" {
         rank; device;
@@ -86,7 +151,9 @@ impl Analysis for Idle {
             stem: "idle",
             title: "why the device idles, and what the host did meanwhile",
             explain: include_str!("page.md"),
-            tables: &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC],
+            tables: &[Idles::SPEC, IdleDevices::SPEC, IdleHost::SPEC, IdleCauses::SPEC, IdleGaps::SPEC],
+            views: &VIEWS,
+            rollups: &ROLLUPS,
             is_long: true,
             needs: &[Capability::Idle, Capability::Host],
             takes: &[AcrossOption::KernelWaitMax],
@@ -107,8 +174,8 @@ impl Analysis for Idle {
         partial
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        crate::idle::report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        Output { observations: report::observations(partials), ..Output::default() }
     }
 }
 

@@ -1,9 +1,8 @@
-//! Reduces the gaps of all ranks to the printed tables and the observation.
+//! What stands out of the gaps of all ranks.
 
-use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
+use crate::api::{Certainty, Observation, Partial};
 use crate::idle::{IdleHost, Idles};
-use crate::population::{SelectedRows, groups, reasons, several_devices};
-use crate::worst_first::{MergedGroups, WorstFirst};
+use crate::population::{SelectedRows, groups, several_devices};
 use hashbrown::{HashMap, HashSet};
 use hta_base::table::schema::ColumnsOf;
 use hta_base::table::typed::Values;
@@ -12,74 +11,11 @@ use hta_base::wording::counts::capital;
 use hta_base::wording::names::clip;
 use std::cmp::Reverse;
 
-pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+/// The rank that idles most.
+pub fn observations(partials: &[Partial]) -> Vec<Observation> {
     let groups = groups::<Idles>(partials);
-    let several = several_devices(&groups);
-    let mut view = View {
-        title: "Why the device idles".to_string(),
-        columns: vec![
-            ("ranks", Align::Left),
-            ("idle", Align::Right),
-            ("of window", Align::Right),
-            ("host wait", Align::Right),
-            ("kernel wait", Align::Right),
-            ("other", Align::Right),
-            ("gaps", Align::Right),
-        ],
-        rows: Vec::new(),
-        notes: reasons(partials),
-    };
-    let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.idle_ns));
-    let cells = |name: String, g: MergedGroups<Idles>| {
-        vec![
-            name,
-            fmt_ns(g.mean(|t| t.idle_ns)),
-            fmt_pct(g.percent(|t| t.idle_ns)),
-            fmt_ns(g.mean(|t| t.host_wait_ns)),
-            fmt_ns(g.mean(|t| t.kernel_wait_ns)),
-            fmt_ns(g.mean(|t| t.other_ns)),
-            g.mean(|t| t.gap_count).to_string(),
-        ]
-    };
-    let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
-    view.notes.extend(shown.others_note("rank", "means", "that idle no longer"));
-    view.rows = shown.rows;
-    let causes = causes(partials, &groups);
-    let waited: Ns = causes.iter().map(|c| c.time).sum();
-    let cause_view = View {
-        title: "What the host did while devices waited for it".to_string(),
-        columns: vec![
-            ("activity", Align::Left),
-            ("name", Align::Left),
-            ("time", Align::Right),
-            ("of wait", Align::Right),
-        ],
-        rows: causes
-            .iter()
-            .take(options.top.min(8))
-            .map(|c| {
-                let name = if c.name.is_empty() { "-" } else { c.name };
-                vec![
-                    c.activity.to_string(),
-                    name.to_string(),
-                    fmt_ns(c.time),
-                    fmt_pct(percent(c.time, waited)),
-                ]
-            })
-            .collect(),
-        notes: vec!["time: sum over ranks and windows above".to_string()],
-    };
-    let mut observations = Vec::new();
-    if let Some(worst) = groups.iter().max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank))) {
-        observations.extend(observation(worst, partials, several));
-    }
-    let tables = [Idles::SPEC, IdleHost::SPEC]
-        .iter()
-        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
-        .collect();
-    let views =
-        [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
-    Output { tables, observations, views, ..Output::default() }
+    let worst = groups.iter().max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank)));
+    worst.and_then(|g| observation(g, partials, several_devices(&groups))).into_iter().collect()
 }
 
 struct IdleCause<'a> {

@@ -28,9 +28,7 @@ fn note(inventory: &[Partial]) -> Option<String> {
 pub fn add_note<'a>(inventory: &[Partial], answers: impl IntoIterator<Item = &'a mut Output>) {
     let Some(note) = note(inventory) else { return };
     for output in answers {
-        if let Some(view) = output.views.iter_mut().find(|view| !view.rows.is_empty()) {
-            view.notes.push(note.clone());
-        }
+        output.note(note.clone());
     }
 }
 

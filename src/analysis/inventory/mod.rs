@@ -5,6 +5,7 @@ pub mod cut_ends;
 pub mod edge_notes;
 pub mod host_by_name;
 mod kernels;
+pub mod notes;
 pub(crate) mod profiler_calls;
 pub mod record_edges;
 pub mod recorders;
@@ -16,6 +17,7 @@ use crate::facts::machine::LaunchShapes;
 use crate::facts::serving_mode::ServingMode;
 use crate::inventory::host_by_name::HostByName;
 use crate::inventory::kernels::KernelsTable;
+use crate::inventory::notes::Notes;
 use crate::inventory::record_edges::RecordEdgeTable;
 use crate::inventory::recorders::Recorders;
 use crate::inventory::validator_rules::ValidatorRules;
@@ -135,6 +137,7 @@ pub const TABLES: &[&TableSpec] = &[
     KernelsTable::SPEC,
     HostByName::SPEC,
     WithoutRows::SPEC,
+    Notes::SPEC,
 ];
 
 pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -1,21 +1,20 @@
-//! Reduces the launch calls of all ranks to the printed table and the observations.
+//! What stands out of the launch calls of all ranks.
 
-use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::launches::{LaunchStats, LaunchStatsRow, Unlinked};
-use crate::population::reasons;
+use crate::api::{Certainty, Observation, Partial};
+use crate::launches::{LaunchStats, LaunchStatsRow};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::capital;
-use hta_base::wording::counts::{counted, plural};
+use hta_base::wording::counts::counted;
 use hta_base::wording::names::clip;
 use hta_trace::launch::is_graph_launch;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Smallest loss that is reported, percent of the step.
 const WORTH_PCT: f64 = 1.0;
 
-/// Tables, view and observations of all ranks. Calls longer than `runtime_outlier` ns are outliers.
-pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> Output {
+/// What stands out of all ranks. Calls longer than `runtime_outlier` ns are outliers.
+pub fn observations(partials: &[Partial], runtime_outlier: Ns) -> Vec<Observation> {
     let with_table = partials.iter().filter(|p| p.table(LaunchStats::SPEC).is_some());
     let losses: Vec<LaunchLoss> =
         with_table.map(|p| LaunchLoss::new(p.rank, p.rows::<LaunchStats>().collect())).collect();
@@ -23,95 +22,7 @@ pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> O
     let most = |of: fn(&LaunchLoss) -> Ns| losses.iter().max_by_key(|l| (of(l), Reverse(l.rank)));
     observations.extend(most(|l| l.short_idle).and_then(|l| launch_bound(l, losses.len())));
     observations.extend(most(|l| l.outlier_idle).and_then(|l| outliers(l, losses.len(), runtime_outlier)));
-    let tables = [LaunchStats::SPEC, Unlinked::SPEC]
-        .iter()
-        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
-        .collect();
-    Output { tables, observations, views: vec![view(partials, options)], ..Output::default() }
-}
-
-/// One API over all ranks.
-#[derive(Default)]
-struct ApiSums {
-    calls: u64,
-    cpu: Ns,
-    max: Ns,
-    started: u64,
-    delay: f64,
-    short: u64,
-}
-
-fn view(partials: &[Partial], options: &Options) -> View {
-    let mut apis: BTreeMap<&str, ApiSums> = BTreeMap::new();
-    let (mut noise, mut nothing, mut behind) = (0, 0, 0);
-    let scope = options.printed_scope("capture");
-    for row in rows::<LaunchStats>(partials).filter(|r| r.scope == scope) {
-        let api = apis.entry(row.api).or_default();
-        api.calls += row.launch_count;
-        api.cpu += row.cpu_sum_ns;
-        api.max = api.max.max(row.cpu_max_ns);
-        api.started += row.started_count;
-        api.delay += row.delay_mean_ns.unwrap_or(0.0) * row.started_count as f64;
-        api.short += row.short_count;
-        noise += row.launch_delay_negative_count;
-        nothing += row.launched_no_activity_count;
-        behind += row.behind_unrecorded_count;
-    }
-    let mut order: Vec<(&str, ApiSums)> = apis.into_iter().collect();
-    order.sort_by_key(|(name, a)| (Reverse(a.cpu), *name));
-    let mut notes = reasons(partials);
-    if order.len() > options.top {
-        notes.push(format!(
-            "{}, with less time, in the table",
-            plural(order.len() - options.top, "more call")
-        ));
-    }
-    if !order.is_empty() {
-        notes.push("short: what was started runs shorter than the call that starts it".to_string());
-    }
-    if nothing > 0 {
-        let own = if nothing == 1 { "owns" } else { "own" };
-        notes.push(format!("{} {own} no recorded activity", counted(nothing, "call")));
-    }
-    if behind > 0 {
-        notes.push(format!(
-            "{} calls started work that was queued behind work from before the recording: they are left out \
-             of delay and short",
-            fmt_count(behind)
-        ));
-    }
-    if noise > 0 {
-        notes.push(format!(
-            "{} before the launching call: clock noise, 0 in the statistics",
-            counted(noise, "start")
-        ));
-    }
-    let line = |(name, a): &(&str, ApiSums)| {
-        let delay = (a.started > 0).then(|| fmt_ns((a.delay / a.started as f64).round() as Ns));
-        vec![
-            (*name).to_string(),
-            fmt_count(a.calls),
-            fmt_ns(a.cpu),
-            fmt_ns(a.cpu / a.calls.max(1) as Ns),
-            fmt_ns(a.max),
-            delay.unwrap_or_else(|| "-".to_string()),
-            fmt_pct(percent(a.short as i64, a.started as i64)),
-        ]
-    };
-    View {
-        title: "Launch calls".to_string(),
-        columns: vec![
-            ("call", Align::Left),
-            ("calls", Align::Right),
-            ("host time", Align::Right),
-            ("mean", Align::Right),
-            ("longest", Align::Right),
-            ("delay", Align::Right),
-            ("short", Align::Right),
-        ],
-        rows: order.iter().take(options.top).map(line).collect(),
-        notes,
-    }
+    observations
 }
 
 /// The loss of one rank inside launch calls, over its full steps (all steps if none is full), or else the

@@ -58,7 +58,7 @@ macro_rules! column {
 ///
 /// Where the heading that follows from a column's name does not say enough, another one stands behind the
 /// meaning. Behind the order, `key "rank, step"` names the columns that tell rows of two runs apart, where
-/// the order does not.
+/// the order does not. A column of a [rollup](mod@crate::table::rollup) ends with its role: `=> sum(count)`.
 ///
 /// ```ignore
 /// table! {
@@ -76,7 +76,8 @@ macro_rules! column {
 #[macro_export]
 macro_rules! table {
     ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal $(key $key:literal)? {
-        $($col:ident $(as $shown:literal)? $(: $ty:ty, $unit:literal, $cdoc:literal $(, $heading:literal)?)?;)+
+        $($col:ident $(as $shown:literal)? $(: $ty:ty, $unit:literal, $cdoc:literal $(, $heading:literal)?)?
+            $(=> $role:ident $(($($of:ident),+))?)?;)+
     }) => {
         $(#[doc = $doc])+
         #[derive(Default)]
@@ -102,10 +103,12 @@ macro_rules! table {
                     unit: $crate::column!(unit $col $(: $ty, $unit, $cdoc)?),
                     doc: $crate::column!(doc $col $(: $ty, $unit, $cdoc)?),
                     heading: $crate::column!(heading $col $(: $ty, $unit, $cdoc $(, $heading)?)?),
+                    role: $crate::role!($($role $(($($of),+))?)?),
                 },)+],
             };
 
             /// Adds a row.
+            #[allow(dead_code, reason = "a rollup is made without it")]
             pub fn push(&mut self, row: $row<'_>) {
                 $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::push(&mut self.$col, row.$col);)+
             }

@@ -4,6 +4,7 @@
 
 use crate::table::cells::{Nullable, TextCells};
 use crate::table::column::Column;
+use crate::table::role::Role;
 use crate::table::typed::{Flags, Maybe, Values, Words};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -23,6 +24,8 @@ pub struct ColumnSpec {
     pub doc: &'static str,
     /// Heading, or `""` for that of its name ([`ColumnSpec::title`]).
     pub heading: &'static str,
+    /// How it is made, in a rollup.
+    pub role: Role,
 }
 
 impl ColumnSpec {
@@ -54,6 +57,19 @@ pub struct TableSpec {
 impl TableSpec {
     pub fn column_spec(&self, name: &str) -> Option<&'static ColumnSpec> {
         self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// The place of a column.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+
+    /// The columns that its rows are sorted by, and whether their values fall.
+    pub fn order_columns(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.order.split(',').map(str::trim).map(|part| match part.strip_suffix(" descending") {
+            Some(name) => (name, true),
+            None => (part, false),
+        })
     }
 
     /// Names of the columns that tell its rows apart: the declared ones, or those that it is sorted by.

@@ -2,6 +2,9 @@
 
 use crate::output::visible;
 use hta_analysis::api::{Align, View};
+use hta_base::table::format::CellType;
+use hta_base::table::value::Value;
+use hta_base::table::view_rows::ViewRows;
 use hta_base::wording::counts::wrapped;
 use hta_base::wording::names::{clip, marked};
 use std::borrow::Cow;
@@ -21,6 +24,15 @@ const SENTENCE: usize = 5;
 /// Formats a view within `width` characters, as [`grid`] does.
 pub fn set(view: &View, width: usize) -> String {
     grid(&view.columns, &view.rows, &view.notes, width)
+}
+
+/// Formats a declared view within `width` characters, as [`grid`] does.
+pub fn set_rows(view: &ViewRows, width: usize) -> String {
+    let align = |cells| if cells == CellType::Text { Align::Left } else { Align::Right };
+    let columns: Vec<(&str, Align)> =
+        view.columns.iter().map(|c| (c.heading.as_ref(), align(c.cells))).collect();
+    let row = |row: &Vec<Value>| view.columns.iter().zip(row).map(|(c, v)| c.text(v)).collect();
+    grid(&columns, &view.rows.iter().map(row).collect::<Vec<_>>(), &view.notes, width)
 }
 
 /// A table within `width` characters. Headings are never shortened: they take two lines where one is too

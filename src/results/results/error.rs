@@ -1,5 +1,6 @@
 //! Why results cannot be read or written.
 
+use hta_base::table::view::TableError;
 use hta_base::units::{MemoryLimit, fmt_bytes};
 use hta_read::files::Fault;
 use std::io;
@@ -54,6 +55,18 @@ impl ResultsError {
             }
             ResultsError::Write { .. } => None,
             _ => Some("give a folder that `hta analyze` or `hta merge` has left, or run it again"),
+        }
+    }
+
+    /// Why a view could not be made: of tables that were read here.
+    pub(crate) fn of_view(error: TableError) -> Self {
+        match error.downcast::<ResultsError>() {
+            Ok(own) => *own,
+            Err(other) => ResultsError::Damaged {
+                path: "a table".to_string(),
+                expected: "the columns that `hta explain` declares".to_string(),
+                found: other.to_string(),
+            },
         }
     }
 

@@ -15,10 +15,12 @@ pub(crate) mod parquet_file;
 pub(crate) mod room;
 pub(crate) mod said;
 mod texts;
+mod told;
 
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
 pub(crate) use texts::RunSummary;
+pub use told::{is_declared, told};
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;

@@ -5,7 +5,7 @@
 //! the others the tables can be had, but not the text.
 
 use crate::results::constant::constant;
-use crate::results::{Results, ResultsError, columns};
+use crate::results::{Results, ResultsError, columns, is_declared, told};
 use crate::run::Outcome;
 use crate::run::reduce::{leave_out_for_serving, note_cut_ends};
 use crate::run::withhold::withhold;
@@ -77,6 +77,10 @@ pub fn from_results(
     Recording::of(recordings, &nobody).give_to(&nobody);
     let mut outputs = Vec::new();
     for analysis in analyses {
+        if is_declared(*analysis) {
+            outputs.push((*analysis, told(results, *analysis, options)?));
+            continue;
+        }
         let reason = |rank: &u32| reasons.get(&(analysis.stem(), *rank)).copied();
         // Where no rank has rows, their reasons are the text.
         let is_known = has_text(*analysis) || !joins(*analysis) && ranks.keys().all(|r| reason(r).is_some());
@@ -93,8 +97,14 @@ pub fn from_results(
         withhold(&mut output, *analysis, &partials, &nobody, options);
         outputs.push((*analysis, output));
     }
-    leave_out_for_serving(&inventory, &mut outputs);
-    note_cut_ends(&inventory, &mut outputs);
+    let (declared, mut reduced): (Vec<_>, Vec<_>) = outputs.into_iter().partition(|(a, _)| is_declared(*a));
+    leave_out_for_serving(&inventory, &mut reduced);
+    note_cut_ends(&inventory, &mut reduced);
+    let place = |(analysis, _): &(&'static dyn Analysis, _)| {
+        analyses.iter().position(|a| a.stem() == analysis.stem())
+    };
+    let mut outputs: Vec<_> = declared.into_iter().chain(reduced).collect();
+    outputs.sort_by_key(place);
     Ok(Outcome {
         inventory,
         outputs,

@@ -1,10 +1,10 @@
 //! What a run leaves: what one rank left, what all left, and the answers.
 
-use crate::results::Results;
+use crate::results::{Results, ResultsError, is_declared, told};
 use crate::run::claims::{RankClaims, Task};
 use crate::run::error::{Refused, is_loss};
 use crate::store::{PartialStore, StoredPartial};
-use hta_analysis::api::{Analysis, Output, Partial};
+use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_analysis::inventory;
 use hta_analysis::job::Clock;
 use hta_analysis::recording::Recording;
@@ -78,6 +78,18 @@ impl Outcome {
         let tables = self.outputs.iter().flat_map(|(_, output)| &output.tables);
         let tables = self.inventory.iter().flat_map(|p| &p.tables).chain(tables).cloned();
         Results::in_memory(place, tables.chain(rows))
+    }
+
+    /// Makes the declared views of all analyses, of the tables in `results`, which are those of this run.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub fn show(&mut self, results: &Results, options: &Options) -> Result<(), ResultsError> {
+        for (analysis, output) in self.outputs.iter_mut().filter(|(a, _)| is_declared(*a)) {
+            let made = told(results, *analysis, options)?;
+            output.shown = made.shown;
+        }
+        Ok(())
     }
 
     pub fn ranks(&self) -> Vec<u32> {

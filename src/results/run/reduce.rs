@@ -8,7 +8,7 @@ use arrow_select::concat::concat_batches;
 use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_analysis::filters;
 use hta_analysis::inventory::recorders::Recorders;
-use hta_analysis::inventory::{self, without_rows};
+use hta_analysis::inventory::{self, notes, without_rows};
 use hta_analysis::job::{Clock, Job, RankSummary, ToldMeshes};
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::belong::{self, FileOrigin};
@@ -75,14 +75,15 @@ pub fn reduce(
     drop(job);
     let mut inventory = reduction.store.take(inventory).map_err(RunError::ReadBack)?;
     inventory::set_clocks(&mut inventory, &clocks);
-    if let Some(first) = inventory.first_mut() {
-        let reasons = reduction.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
-        first.tables.extend([recording.table(), without_rows::table(reasons)]);
-    }
     leave_out_for_serving(&inventory, &mut outputs);
     note_cut_ends(&inventory, &mut outputs);
     note_doubts(&recording, &mut outputs);
     complete_verdict(&mut outputs);
+    if let Some(first) = inventory.first_mut() {
+        let reasons = reduction.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let notes = notes::table(outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));
+        first.tables.extend([recording.table(), without_rows::table(reasons), notes]);
+    }
     Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })
 }
 
@@ -238,6 +239,7 @@ impl Reduction<'_> {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
         let mut output = analysis.reduce(&partials, job, self.options);
         withhold(&mut output, analysis, &partials, job, self.options);
+        analysis.complete(&partials, &mut output);
         drop(partials);
         let reduced = self.sink.reduced(analysis, &mut output);
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
@@ -269,8 +271,7 @@ pub(crate) fn note_cut_ends(inventory: &[Partial], outputs: &mut [AnalysisAnswer
 fn note_doubts(recording: &Recording, outputs: &mut [AnalysisAnswer]) {
     let doubts: Vec<&str> = class_doubts(recording).filter_map(|l| l.sentence.split(". ").next()).collect();
     for (_, output) in outputs.iter_mut().filter(|(analysis, _)| analysis.about().tells_overlap) {
-        let view = output.views.first_mut();
-        view.into_iter().for_each(|v| v.notes.extend(doubts.iter().map(|d| d.to_string())));
+        doubts.iter().for_each(|doubt| output.note((*doubt).to_string()));
     }
 }
 

@@ -5,7 +5,7 @@ mod problems;
 
 pub use problems::loss_lines;
 
-use crate::output::columns::{hanging, set, wrap};
+use crate::output::columns::{hanging, set, set_rows, wrap};
 use crate::output::visible;
 use crate::results::said::CAUSES;
 use crate::run::Outcome;
@@ -13,6 +13,7 @@ use header::header;
 use hta_analysis::api::{self, Observation, Output, View};
 use hta_analysis::inventory::{self, KernelRules, edge_notes};
 use hta_analysis::verdict::JobVerdict;
+use hta_base::table::view_rows::ViewRows;
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
 use hta_base::wording::counts::counted;
 use hta_trace::kernel::category::Category;
@@ -49,16 +50,17 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
     let mut without: Vec<String> = Vec::new();
     for (analysis, output) in &outcome.outputs {
         // With a diagnosis, sections without rows are one line together; alone they say why.
-        let is_content = |v: &View| told.is_none() || !v.rows.is_empty();
-        let is_shown = |v: &&View| is_content(v) && (is_full || output.verdict.is_some());
-        if output.views.iter().any(|v| !is_content(v)) && !output.views.iter().any(is_content) {
+        let views = PrintedView::all(output);
+        let is_content = |v: &PrintedView| told.is_none() || v.has_rows();
+        let is_shown = |v: &&PrintedView| is_content(v) && (is_full || output.verdict.is_some());
+        if views.iter().any(|v| !is_content(v)) && !views.iter().any(is_content) {
             without.push(analysis.stem().to_string());
         }
         // On the first screen the account by rank is enough.
         let most = if is_full { usize::MAX } else { 1 };
-        for (i, view) in output.views.iter().filter(is_shown).take(most).enumerate() {
-            let title =
-                if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
+        for (i, view) in views.iter().filter(is_shown).take(most).enumerate() {
+            let title = view.title();
+            let title = if is_full { format!("{title} ({})", analysis.stem()) } else { title.to_string() };
             heading(&mut out, &title);
             // What stands out in a section; the causes of it are above.
             let first = is_full && i == 0;
@@ -68,7 +70,7 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
             for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
                 hanging(&mut out, "- ", &o.sentence, width);
             }
-            out.push_str(&set(view, width));
+            out.push_str(&view.set(width));
         }
     }
     if is_full && !without.is_empty() {
@@ -104,8 +106,9 @@ pub fn brief(told: &JobVerdict) -> String {
 pub fn brief_facts(outcome: &Outcome) -> Option<String> {
     let outputs = || outcome.outputs.iter().map(|(_, output)| output);
     let told = outputs().flat_map(|o| o.observations.iter().map(|o| &o.sentence));
-    let mut lines = told.chain(outputs().flat_map(|o| o.views.iter().map(|v| &v.title)));
-    Some(format!("{}\n{}\n", visible::line(lines.next()?), visible::line(lines.next()?)))
+    let titles = outputs().flat_map(PrintedView::all).map(|view| view.title().to_string());
+    let mut lines = told.cloned().chain(titles);
+    Some(format!("{}\n{}\n", visible::line(&lines.next()?), visible::line(&lines.next()?)))
 }
 
 /// The verdict, then each cause with what fixing it saves, its number and place, and what to do.
@@ -233,8 +236,9 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
     sentences(&mut out, &observations, width);
     // Of several analyses, those that found nothing are left out.
-    let is_one = outcome.outputs.len() == 1 || outcome.outputs.iter().all(|(_, o)| o.views.is_empty());
-    let shown = outcome.outputs.iter().filter(|(_, o)| is_one || !o.views.is_empty());
+    let has_views = |output: &Output| !PrintedView::all(output).is_empty();
+    let is_one = outcome.outputs.len() == 1 || outcome.outputs.iter().all(|(_, o)| !has_views(o));
+    let shown = outcome.outputs.iter().filter(|(_, o)| is_one || has_views(o));
     for (_, output) in shown.take(if is_one { 1 } else { usize::MAX }) {
         views(&mut out, output, width);
     }
@@ -250,12 +254,47 @@ pub fn one_output(output: &Output, width: usize) -> String {
 }
 
 fn views(out: &mut String, output: &Output, width: usize) {
-    for view in &output.views {
-        heading(out, &view.title);
-        out.push_str(&set(view, width));
+    let views = PrintedView::all(output);
+    for view in &views {
+        heading(out, view.title());
+        out.push_str(&view.set(width));
     }
-    if output.views.is_empty() {
+    if views.is_empty() {
         out.push_str("no rows\n");
+    }
+}
+
+/// A view of an analysis: made by it, or declared.
+enum PrintedView<'a> {
+    Made(&'a View),
+    Declared(&'a ViewRows),
+}
+
+impl<'a> PrintedView<'a> {
+    fn all(output: &'a Output) -> Vec<Self> {
+        let made = output.views.iter().map(Self::Made);
+        made.chain(output.shown.iter().map(Self::Declared)).collect()
+    }
+
+    fn title(&self) -> &'a str {
+        match self {
+            Self::Made(view) => &view.title,
+            Self::Declared(view) => view.title,
+        }
+    }
+
+    fn has_rows(&self) -> bool {
+        match self {
+            Self::Made(view) => !view.rows.is_empty(),
+            Self::Declared(view) => !view.rows.is_empty(),
+        }
+    }
+
+    fn set(&self, width: usize) -> String {
+        match self {
+            Self::Made(view) => set(view, width),
+            Self::Declared(view) => set_rows(view, width),
+        }
     }
 }
 

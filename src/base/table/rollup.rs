@@ -1,0 +1,382 @@
+//! Rollups: tables that are made of another one by summing rows of equal keys, as their columns declare.
+//!
+//! A figure over ranks, devices or steps is declared once and made here; text, page, queries and assistants
+//! read the table. Memory depends on the number of keys, not on the number of rows.
+//!
+//! ```ignore
+//! table! {
+//!     /// Kernels by category, over all ranks.
+//!     pub struct Categories, CategoryRow = "categories" by "scope, sum_ns descending, category" {
+//!         scope: Text, "", "span or step";
+//!         category: Text, "", "what they do";
+//!         count: u64, "", "kernels" => sum(count);
+//!         sum_ns: i64, "ns", "sum of their durations" => sum(sum_ns);
+//!         mean_ns: Option<f64>, "ns", "mean duration" => ratio(sum_ns, count);
+//!         rank_count: u32, "", "ranks that have them" => ranks;
+//!     }
+//! }
+//! const OVER_RANKS: Rollup = Rollup::of(KernelCategories::SPEC, Categories::SPEC);
+//! let batch = OVER_RANKS.fold(&batches_in_order_of_rank);
+//! ```
+
+use crate::table::role::Role;
+use crate::table::schema::{Batch, ColumnSpec, TableSpec};
+use crate::table::value::{Codes, Value, array, compare};
+use crate::table::windows::{WindowKeys, chosen_windows};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::cmp::{Ordering, Reverse};
+use std::hash::BuildHasher;
+
+/// Which rows of a table are rolled up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RolledRows {
+    All,
+    /// Of each rank and device the windows that averages are based on ([`chosen_windows`]).
+    ChosenWindows,
+    /// The rows of the windows that are chosen in another table, by rank, device, scope and step.
+    WindowsOf(&'static TableSpec),
+}
+
+/// A table made of another one. Columns without a role are its key.
+#[derive(Debug, Clone, Copy)]
+pub struct Rollup {
+    pub of: &'static TableSpec,
+    pub table: &'static TableSpec,
+    pub rows: RolledRows,
+}
+
+impl Rollup {
+    /// All rows of a table by key.
+    pub const fn of(of: &'static TableSpec, table: &'static TableSpec) -> Self {
+        Self { of, table, rows: RolledRows::All }
+    }
+
+    /// The windows of each device on which averages are based, by key.
+    pub const fn of_windows(of: &'static TableSpec, table: &'static TableSpec) -> Self {
+        Self { of, table, rows: RolledRows::ChosenWindows }
+    }
+
+    /// Of rows of windows that another table chooses, their table.
+    pub const fn of_windows_of(
+        of: &'static TableSpec,
+        windows: &'static TableSpec,
+        table: &'static TableSpec,
+    ) -> Self {
+        Self { of, table, rows: RolledRows::WindowsOf(windows) }
+    }
+
+    /// Whether it is made of this table.
+    pub fn reads(&self, table: &TableSpec) -> bool {
+        let is_chosen_by = matches!(self.rows, RolledRows::WindowsOf(windows) if windows.name == table.name);
+        self.of.name == table.name || is_chosen_by
+    }
+
+    /// The rows by key, in the order that the table declares. Batches are of the tables that it reads, in order
+    /// of rank; where windows are chosen, the rows of a rank must be in one batch.
+    pub fn fold<'a>(&self, batches: impl IntoIterator<Item = &'a Batch> + Clone) -> Batch {
+        let is_key = |c: &&ColumnSpec| c.role == Role::Key;
+        let mut groups = Groups::new(self.table.columns.iter().filter(is_key).count());
+        let mut sums: Vec<ColumnSums> = self.table.columns.iter().map(ColumnSums::new).collect();
+        let windows = match self.rows {
+            RolledRows::WindowsOf(table) => {
+                let of = batches.clone().into_iter().filter(|b| b.spec.name == table.name);
+                WindowKeys::new(of)
+            }
+            _ => WindowKeys::default(),
+        };
+        for batch in batches.into_iter().filter(|b| b.spec.name == self.of.name) {
+            let rows: Vec<usize> = match self.rows {
+                RolledRows::All => (0..batch.len()).collect(),
+                RolledRows::WindowsOf(_) => windows.rows(batch),
+                RolledRows::ChosenWindows => {
+                    chosen_windows(batch).into_iter().flat_map(|of| of.rows).collect()
+                }
+            };
+            let keys = self.table.columns.iter().filter(is_key).map(|c| c.name);
+            let of_rows = groups.of_rows(batch, keys, &rows);
+            let ranks = batch.column("rank");
+            for sum in &mut sums {
+                sum.add_rows(
+                    batch,
+                    rows.iter().zip(&of_rows).map(|(row, group)| FoldedRow {
+                        row: *row,
+                        group: *group as usize,
+                        rank: ranks.and_then(|c| c.int(*row)).unwrap_or(0),
+                    }),
+                );
+            }
+        }
+        self.finish(&groups, &sums)
+    }
+
+    fn finish(&self, groups: &Groups, sums: &[ColumnSums]) -> Batch {
+        let mut columns: Vec<Vec<Value>> = Vec::with_capacity(sums.len());
+        let mut key = 0;
+        for sum in sums {
+            let values = match sum.spec.role {
+                Role::Key => {
+                    key += 1;
+                    groups.values(key - 1)
+                }
+                Role::Ratio(part, whole) => self.quotients(&columns, part, whole, 1.0),
+                Role::Percent(part, whole) => self.quotients(&columns, part, whole, 100.0),
+                _ => (0..groups.len()).map(|group| sum.value(group)).collect(),
+            };
+            columns.push(values);
+        }
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by(|a, b| self.compared(&columns, *a, *b));
+        let sorted = columns
+            .iter()
+            .zip(self.table.columns)
+            .map(|(values, spec)| array(spec, order.iter().filter_map(|row| values.get(*row))));
+        crate::table::schema::assemble(self.table, sorted.collect())
+    }
+
+    /// One column over another, both to the left.
+    fn quotients(&self, columns: &[Vec<Value>], part: &str, whole: &str, factor: f64) -> Vec<Value> {
+        let column = |name: &str| self.table.position(name).and_then(|at| columns.get(at));
+        let pairs = column(part).into_iter().zip(column(whole)).flat_map(|(p, w)| p.iter().zip(w));
+        let quotient = |(part, whole): (&Value, &Value)| match (part.float(), whole.float()) {
+            (Some(part), Some(whole)) if whole != 0.0 => Value::Float(factor * part / whole),
+            _ => Value::Null,
+        };
+        pairs.map(quotient).collect()
+    }
+
+    /// Two rows in the order that the table declares.
+    fn compared(&self, columns: &[Vec<Value>], a: usize, b: usize) -> Ordering {
+        let by = self.table.order_columns().filter_map(|(name, falls)| {
+            let values = columns.get(self.table.position(name)?)?;
+            let order = compare(values.get(a)?, values.get(b)?);
+            Some(if falls { order.reverse() } else { order })
+        });
+        by.fold(Ordering::Equal, Ordering::then)
+    }
+}
+
+/// A row of a batch, and where it is summed.
+#[derive(Clone, Copy)]
+struct FoldedRow {
+    row: usize,
+    group: usize,
+    rank: i64,
+}
+
+/// The distinct keys, numbered in order of their first row.
+struct Groups {
+    /// The distinct values of each key column.
+    codes: Vec<Codes>,
+    /// The codes of each group, one after the other.
+    keys: Vec<u32>,
+    table: HashTable<u32>,
+    count: usize,
+    hasher: DefaultHashBuilder,
+}
+
+impl Groups {
+    fn new(columns: usize) -> Self {
+        let mut codes = Vec::new();
+        codes.resize_with(columns, Codes::default);
+        Self {
+            codes,
+            keys: Vec::new(),
+            table: HashTable::new(),
+            count: 0,
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The group of each of some rows of a batch.
+    fn of_rows<'n>(
+        &mut self,
+        batch: &Batch,
+        names: impl Iterator<Item = &'n str>,
+        rows: &[usize],
+    ) -> Vec<u32> {
+        let width = self.codes.len();
+        let mut cells: Vec<u32> = vec![0; rows.len() * width];
+        for (at, (codes, name)) in self.codes.iter_mut().zip(names).enumerate() {
+            let of_rows = codes.of_rows(batch.column(name), rows);
+            cells
+                .iter_mut()
+                .skip(at)
+                .step_by(width.max(1))
+                .zip(of_rows)
+                .for_each(|(cell, code)| *cell = code);
+        }
+        (0..rows.len()).map(|row| self.group(&cells[row * width..(row + 1) * width])).collect()
+    }
+
+    fn group(&mut self, key: &[u32]) -> u32 {
+        let (keys, hasher, width) = (&self.keys, &self.hasher, key.len());
+        let key_of = |group: u32| &keys[group as usize * width..(group as usize + 1) * width];
+        let hash = hasher.hash_one(key);
+        if let Some(&group) = self.table.find(hash, |&group| key_of(group) == key) {
+            return group;
+        }
+        let group = self.count as u32;
+        self.count += 1;
+        self.keys.extend_from_slice(key);
+        let (keys, hasher) = (&self.keys, &self.hasher);
+        let key_of = |group: u32| &keys[group as usize * width..(group as usize + 1) * width];
+        self.table.insert_unique(hash, group, |&group| hasher.hash_one(key_of(group)));
+        group
+    }
+
+    /// The values of a key column, by group.
+    fn values(&self, column: usize) -> Vec<Value> {
+        let Some(codes) = self.codes.get(column) else { return Vec::new() };
+        let of_column = self.keys.iter().skip(column).step_by(self.codes.len().max(1));
+        of_column.map(|code| codes.value(*code)).collect()
+    }
+}
+
+/// What a column has of each group so far.
+struct ColumnSums {
+    spec: &'static ColumnSpec,
+    /// Sum, extreme or first value; of a mean the weighted sum.
+    values: Vec<Value>,
+    /// Sum of the weights of a mean; of rows about ranks the sum of the last rank.
+    others: Vec<Value>,
+    /// Rank of the last row, and rank with the largest sum so far.
+    ranks: Vec<(Option<i64>, i64)>,
+    /// By group the sums of texts.
+    texts: Vec<Vec<(u32, Value)>>,
+    codes: Codes,
+}
+
+impl ColumnSums {
+    fn new(spec: &'static ColumnSpec) -> Self {
+        let (values, others, ranks, texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { spec, values, others, ranks, texts, codes: Codes::default() }
+    }
+
+    fn grow(&mut self, group: usize) {
+        if self.values.len() <= group {
+            self.values.resize(group + 1, Value::Null);
+            self.others.resize(group + 1, Value::Null);
+            self.ranks.resize(group + 1, (None, 0));
+            self.texts.resize_with(group + 1, Vec::new);
+        }
+    }
+
+    fn add_rows(&mut self, batch: &Batch, rows: impl Iterator<Item = FoldedRow> + Clone) {
+        let column = |name: &str| batch.column(name);
+        let cell = |name: &str| {
+            let column = column(name);
+            move |row: usize| column.map_or(Value::Null, |c| Value::of(&c, row))
+        };
+        if let Some(last) = rows.clone().map(|r| r.group).max() {
+            self.grow(last);
+        }
+        match self.spec.role {
+            Role::Key | Role::Ratio(..) | Role::Percent(..) => {}
+            Role::Sum(name) => {
+                let of = cell(name);
+                rows.for_each(|r| self.values[r.group].add(&of(r.row)));
+            }
+            Role::Min(name) => {
+                let of = cell(name);
+                rows.for_each(|r| self.values[r.group].keep(of(r.row), Ordering::Less));
+            }
+            Role::Max(name) => {
+                let of = cell(name);
+                rows.for_each(|r| self.values[r.group].keep(of(r.row), Ordering::Greater));
+            }
+            Role::First(name) => {
+                let column = column(name);
+                for r in rows {
+                    if self.ranks[r.group].0.is_none() {
+                        self.ranks[r.group].0 = Some(r.rank);
+                        self.values[r.group] = column.map_or(Value::Null, |c| self.codes.value_of(&c, r.row));
+                    }
+                }
+            }
+            Role::Mean(name, weight) => {
+                let (of, weight) = (cell(name), cell(weight));
+                for r in rows {
+                    if let (Some(value), Some(weight)) = (of(r.row).float(), weight(r.row).float()) {
+                        self.values[r.group].add(&Value::Float(value * weight));
+                        self.others[r.group].add(&Value::Float(weight));
+                    }
+                }
+            }
+            Role::Most(name, by) | Role::SumOfMost(name, by) => {
+                let (text, by) = (column(name), cell(by));
+                for r in rows {
+                    let Some(text) = text.filter(|c| c.text(r.row).is_some()) else { continue };
+                    let code = self.codes.code(&text, r.row);
+                    let of_group = &mut self.texts[r.group];
+                    match of_group.iter_mut().find(|(known, _)| *known == code) {
+                        Some((_, sum)) => sum.add(&by(r.row)),
+                        None => of_group.push((code, by(r.row))),
+                    }
+                }
+            }
+            Role::Ranks => {
+                for r in rows {
+                    if self.ranks[r.group].0 != Some(r.rank) {
+                        self.ranks[r.group].0 = Some(r.rank);
+                        self.values[r.group].add(&Value::Int(1));
+                    }
+                }
+            }
+            Role::Rows => rows.for_each(|r| self.values[r.group].add(&Value::Int(1))),
+            Role::AreSteps => {
+                let scope = column("scope");
+                for r in rows {
+                    let is_step = scope.and_then(|c| c.text(r.row)) == Some("step");
+                    self.values[r.group] = Value::Int(i128::from(is_step));
+                }
+            }
+            Role::RankOfMax(name) | Role::MaxOfRank(name) => {
+                let of = cell(name);
+                rows.for_each(|r| self.add_of_rank(r, of(r.row)));
+            }
+        }
+    }
+
+    /// Adds a value to the sum of its rank, which may become the largest.
+    fn add_of_rank(&mut self, r: FoldedRow, value: Value) {
+        let (last, largest) = &mut self.ranks[r.group];
+        if *last != Some(r.rank) {
+            *last = Some(r.rank);
+            self.others[r.group] = Value::Null;
+        }
+        self.others[r.group].add(&value);
+        if compare(&self.others[r.group], &self.values[r.group]) == Ordering::Greater {
+            self.values[r.group] = self.others[r.group].clone();
+            *largest = r.rank;
+        }
+    }
+
+    fn value(&self, group: usize) -> Value {
+        let Some(value) = self.values.get(group) else { return Value::Null };
+        match self.spec.role {
+            Role::Mean(..) => match (value.float(), self.others[group].float()) {
+                (Some(sum), Some(weight)) if weight > 0.0 => Value::Float(sum / weight),
+                _ => Value::Null,
+            },
+            Role::RankOfMax(_) => Value::Int(i128::from(self.ranks[group].1)),
+            Role::Most(..) | Role::SumOfMost(..) => {
+                let most = self.texts[group].iter().max_by(|a, b| {
+                    compare(&a.1, &b.1)
+                        .then_with(|| Reverse(self.codes.text(a.0)).cmp(&Reverse(self.codes.text(b.0))))
+                });
+                match (most, self.spec.role) {
+                    (None, _) => Value::Null,
+                    (Some((_, sum)), Role::SumOfMost(..)) => sum.clone(),
+                    (Some((code, _)), _) => self.codes.value(*code),
+                }
+            }
+            // A sum of nothing is null only where the column can be.
+            _ if matches!(value, Value::Null) && !self.spec.nullable => Value::Int(0),
+            _ => value.clone(),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! The rows of a view, made of its table: kept, in order, cut or folded, with the notes below them.
+
+use crate::table::column::Column;
+use crate::table::format::CellType;
+use crate::table::role::Role;
+use crate::table::schema::ColumnSpec;
+use crate::table::value::{Value, compare};
+use crate::table::view::{Fold, Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
+use crate::units::fmt_count;
+use crate::wording::counts::{bar, counted};
+use crate::wording::ranks::ranks_in_column;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A view with its rows.
+#[derive(Debug, Clone, Default)]
+pub struct ViewRows {
+    pub title: &'static str,
+    pub columns: Vec<ViewColumn>,
+    pub rows: Vec<Vec<Value>>,
+    /// Number of rows that are kept and not shown, and (next) the sums of their columns; a row of folded ones
+    /// does not count.
+    pub left: usize,
+    pub rest: Vec<Value>,
+    pub notes: Vec<String>,
+}
+
+/// A column of a view.
+#[derive(Debug, Clone)]
+pub struct ViewColumn {
+    pub name: &'static str,
+    pub heading: Cow<'static, str>,
+    pub doc: &'static str,
+    pub cells: CellType,
+    /// Whether its values are flags.
+    is_flag: bool,
+}
+
+impl ViewColumn {
+    fn of(spec: &'static ColumnSpec, is_folded: bool) -> Self {
+        let ranks = is_folded && spec.name == "rank";
+        let is_text = ranks || spec.name == "step";
+        Self {
+            name: spec.name,
+            heading: if ranks { Cow::Borrowed("ranks") } else { spec.title() },
+            doc: spec.doc,
+            cells: if is_text { CellType::Text } else { spec.cells() },
+            is_flag: spec.kind == "bool",
+        }
+    }
+
+    /// A column that no table declares.
+    fn made(name: &'static str, heading: Cow<'static, str>, cells: CellType) -> Self {
+        Self { name, heading, doc: "", cells, is_flag: false }
+    }
+
+    /// A cell as people read it; `-` for null.
+    pub fn text(&self, value: &Value) -> String {
+        match value {
+            Value::Null => "-".to_string(),
+            Value::Text(text) if text.is_empty() => "-".to_string(),
+            Value::Text(text) => text.to_string(),
+            Value::Int(v) if self.is_flag => if *v == 0 { "no" } else { "yes" }.to_string(),
+            Value::Int(_) => self.cells.int(value.int().unwrap_or(0)),
+            Value::Float(v) => self.cells.float(*v),
+        }
+    }
+}
+
+/// Number of rows, as a multiple of those that are shown, above which the rest is cut while reading.
+const CUT_ABOVE: usize = 16;
+
+impl ViewSpec {
+    /// The view with its rows. `None` if there is no such table.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub fn rows(&self, scope: &ViewScope) -> Result<Option<ViewRows>, TableError> {
+        let names = self.names();
+        let mut all = KeptRows::new(self, names.clone(), scope)?;
+        let there = scope.tables.each_row(self.of, &names, &mut |cells, row| all.add(cells, row))?;
+        if !there {
+            return Ok(None);
+        }
+        let mut view = all.finish();
+        for note in self.notes {
+            if let Note::Made(make) = note {
+                view.notes.extend(make(scope)?);
+            }
+        }
+        Ok(Some(view))
+    }
+
+    /// The columns that are read: those shown first.
+    fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self.columns.to_vec();
+        names.extend(self.bar.iter().map(|(_, name)| *name));
+        names.extend(self.shares.iter().map(|(name, _)| *name));
+        for keep in self.keep {
+            match keep {
+                Keep::Positive(name) | Keep::Is(name, _) | Keep::Null(name) | Keep::Known(name) => {
+                    names.push(name);
+                }
+                Keep::Chosen(name, ..) => names.push(name),
+                Keep::Scope(_) => names.push("scope"),
+                Keep::First(of) | Keep::Made(of, _) => names.extend(*of),
+            }
+        }
+        for note in self.notes {
+            match note {
+                Note::If(name, _) | Note::Sum(name, ..) => names.push(name),
+                Note::Text(_) | Note::Made(_) => {}
+            }
+        }
+        names.extend([self.by, self.per].into_iter().filter(|name| !name.is_empty()));
+        if self.columns.contains(&"step") {
+            names.push("step_label");
+        }
+        if self.fold == Fold::Worst {
+            names.push("rank");
+            // What quotients and means are made of.
+            for spec in names.clone().into_iter().filter_map(|name| self.of.column_spec(name)) {
+                match spec.role {
+                    Role::Ratio(a, b) | Role::Percent(a, b) => names.extend([a, b]),
+                    Role::Mean(_, weight) => names.push(weight),
+                    _ => {}
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| self.of.column_spec(name).is_some() && seen.insert(*name));
+        names
+    }
+}
+
+/// Rows while they are read.
+struct KeptRows<'a> {
+    view: &'a ViewSpec,
+    names: Vec<&'static str>,
+    specs: Vec<&'static ColumnSpec>,
+    tests: Vec<(Vec<usize>, RowTest)>,
+    top: usize,
+    is_one_rank: bool,
+    rows: Vec<Vec<Value>>,
+    left: usize,
+    rest: Vec<Value>,
+    /// Sums over all rows of the columns of notes and of shares, by their places.
+    told: BTreeMap<usize, Value>,
+}
+
+impl<'a> KeptRows<'a> {
+    fn new(view: &'a ViewSpec, names: Vec<&'static str>, scope: &ViewScope) -> Result<Self, TableError> {
+        let specs: Vec<&'static ColumnSpec> = names.iter().filter_map(|n| view.of.column_spec(n)).collect();
+        let at = |name: &str| names.iter().position(|n| *n == name);
+        let mut tests: Vec<(Vec<usize>, RowTest)> = Vec::new();
+        for keep in view.keep {
+            let (of, test): (&[&str], RowTest) = match *keep {
+                Keep::Positive(name) => (&[name], Box::new(|c, r| c[0].float(r).is_some_and(|v| v > 0.0))),
+                Keep::Is(name, texts) => {
+                    (&[name], Box::new(|c, r| c[0].text(r).is_some_and(|t| texts.contains(&t))))
+                }
+                Keep::Null(name) => (&[name], Box::new(|c, r| Value::of(&c[0], r).is_null())),
+                Keep::Known(name) => (&[name], Box::new(|c, r| !Value::of(&c[0], r).is_null())),
+                Keep::Scope(whole) => {
+                    let wanted = scope.scope(whole);
+                    (&["scope"], Box::new(move |c, r| c[0].text(r) == Some(wanted)))
+                }
+                Keep::Chosen(name, flag, usual) => {
+                    let wanted = (scope.option)(flag).unwrap_or_else(|| usual.to_string());
+                    (&[name], Box::new(move |c, r| c[0].text(r) == Some(wanted.as_str())))
+                }
+                Keep::Made(of, make) => (of, make(scope)?),
+                Keep::First(_) => continue,
+            };
+            tests.push((of.iter().filter_map(|name| at(name)).collect(), test));
+        }
+        let rest = vec![Value::Null; names.len()];
+        let (top, is_one_rank) = (scope.top.min(view.most), scope.is_one_rank);
+        let of_notes = view.notes.iter().filter_map(|note| match note {
+            Note::If(name, _) | Note::Sum(name, ..) => at(name),
+            Note::Text(_) | Note::Made(_) => None,
+        });
+        let of_shares = view.shares.iter().filter_map(|(name, _)| at(name));
+        let told = of_notes.chain(of_shares).map(|at| (at, Value::Null)).collect();
+        Ok(Self { view, names, specs, tests, top, is_one_rank, rows: Vec::new(), left: 0, rest, told })
+    }
+
+    fn at(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|n| *n == name)
+    }
+
+    fn add(&mut self, columns: &[Column<'_>], row: usize) {
+        let is_kept = |(of, test): &(Vec<usize>, RowTest)| {
+            let own: Vec<Column> = of.iter().filter_map(|at| columns.get(*at)).copied().collect();
+            own.len() == of.len() && test(&own, row)
+        };
+        if !self.tests.iter().all(is_kept) {
+            return;
+        }
+        let mut cells: Vec<Value> = columns.iter().map(|c| Value::of(c, row)).collect();
+        for (at, sum) in &mut self.told {
+            cells.get(*at).into_iter().for_each(|cell| sum.add(cell));
+        }
+        if let (Some(step), Some(label)) = (self.at("step"), self.at("step_label")) {
+            let name = match (cells[label].int(), cells[step].int()) {
+                (Some(label), _) => Value::Text(label.to_string().into()),
+                (None, Some(index)) => Value::Text(format!("@{index}").into()),
+                (None, None) => Value::Null,
+            };
+            cells[step] = name;
+        }
+        let is_bounded = self.view.fold == Fold::Rest && self.first_of().is_empty();
+        if is_bounded && self.view.by.is_empty() && self.rows.len() >= self.top {
+            return self.leave_out(&cells);
+        }
+        self.rows.push(cells);
+        if is_bounded && self.rows.len() > CUT_ABOVE * self.top.max(1) {
+            self.sort();
+            self.cut();
+        }
+    }
+
+    /// The columns whose values are those of the first row.
+    fn first_of(&self) -> &'static [&'static str] {
+        self.view
+            .keep
+            .iter()
+            .find_map(|k| if let Keep::First(of) = k { Some(*of) } else { None })
+            .unwrap_or(&[])
+    }
+
+    fn sort(&mut self) {
+        if let Some(by) = self.at(self.view.by) {
+            self.rows.sort_by(|a, b| compare(&b[by], &a[by]));
+        }
+    }
+
+    fn cut(&mut self) {
+        for row in self.rows.split_off(self.top.min(self.rows.len())) {
+            self.leave_out(&row);
+        }
+    }
+
+    fn leave_out(&mut self, row: &[Value]) {
+        self.left += 1;
+        self.rest.iter_mut().zip(row).for_each(|(sum, cell)| sum.add(cell));
+    }
+
+    fn finish(mut self) -> ViewRows {
+        let is_folded = self.view.fold == Fold::Worst;
+        let is_all = self.rows.len() <= self.top;
+        if !is_folded || !is_all {
+            self.sort();
+        }
+        let first: Vec<usize> = self.first_of().iter().filter_map(|name| self.at(name)).collect();
+        if let Some(row) = self.rows.first().filter(|_| !first.is_empty()).cloned() {
+            self.rows.retain(|r| first.iter().all(|at| r.get(*at) == row.get(*at)));
+        }
+        let shown: Vec<usize> = self.shown_columns();
+        let mut columns: Vec<ViewColumn> =
+            shown.iter().filter_map(|at| self.specs.get(*at)).map(|s| ViewColumn::of(s, is_folded)).collect();
+        let mut notes = Vec::new();
+        if is_folded {
+            notes.extend(self.fold(&shown, &columns));
+        } else {
+            self.cut();
+            notes.extend((self.left > 0).then(|| {
+                format!("{} in the table {}", counted(self.left as u64, "more row"), self.view.of.name)
+            }));
+        }
+        let pick = |row: &Vec<Value>| -> Vec<Value> {
+            shown.iter().filter_map(|at| row.get(*at)).cloned().collect()
+        };
+        let is_summed = |at: &usize| self.names.get(*at).is_some_and(|name| self.view.sums.contains(name));
+        let rest = shown.iter().map(|at| if is_summed(at) { self.rest[*at].clone() } else { Value::Null });
+        let rest: Vec<Value> = rest.collect();
+        let mut rows: Vec<Vec<Value>> = self.rows.iter().map(|row| pick(&self.per_unit(row))).collect();
+        for (name, heading) in self.view.shares {
+            let Some(at) = self.at(name) else { continue };
+            columns.push(ViewColumn::made("share", Cow::Borrowed(heading), CellType::Percent));
+            let whole = self.told.get(&at).and_then(Value::float).filter(|sum| *sum != 0.0);
+            for (row, of) in rows.iter_mut().zip(&self.rows) {
+                let share = whole.zip(of.get(at).and_then(Value::float)).map(|(whole, v)| 100.0 * v / whole);
+                row.push(share.map_or(Value::Null, Value::Float));
+            }
+        }
+        if !self.view.bar.is_empty() {
+            columns.push(self.bar_column());
+            for (row, of) in rows.iter_mut().zip(&self.rows) {
+                row.push(Value::Text(self.bar_of(of).into()));
+            }
+        }
+        notes.extend(self.notes());
+        ViewRows { title: self.view.title, columns, rows, left: self.left, rest, notes }
+    }
+
+    /// Places of the columns that are shown.
+    fn shown_columns(&self) -> Vec<usize> {
+        let is_shown = |name: &&&'static str| {
+            let (true, Some(at)) = (self.view.optional.contains(name), self.at(name)) else { return true };
+            match **name {
+                "rank" => !self.is_one_rank,
+                "device" => self.has_several_devices(at),
+                _ => self.rows.iter().any(|row| !is_nothing(&row[at])),
+            }
+        };
+        self.view.columns.iter().filter(is_shown).filter_map(|name| self.at(name)).collect()
+    }
+
+    /// Whether some rank has rows of several devices.
+    fn has_several_devices(&self, device: usize) -> bool {
+        let Some(rank) = self.at("rank") else {
+            return self.rows.iter().any(|row| row[device] != self.rows[0][device]);
+        };
+        let mut first: BTreeMap<Option<i64>, Option<i64>> = BTreeMap::new();
+        self.rows
+            .iter()
+            .any(|row| *first.entry(row[rank].int()).or_insert(row[device].int()) != row[device].int())
+    }
+
+    /// Joins equal rows, and the others beyond the first ones. Returns what is said of these.
+    fn fold(&mut self, shown: &[usize], columns: &[ViewColumn]) -> Option<String> {
+        let rank = self.at("rank")?;
+        let mut places: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+        let mut equal: Vec<Vec<Vec<Value>>> = Vec::new();
+        for row in std::mem::take(&mut self.rows) {
+            let of_unit = self.per_unit(&row);
+            let cell = |(at, column): (&usize, &ViewColumn)| column.text(&of_unit[*at]);
+            let key = shown.iter().zip(columns).filter(|(at, _)| **at != rank).map(cell).collect();
+            let place = *places.entry(key).or_insert(equal.len());
+            match equal.get_mut(place) {
+                Some(rows) => rows.push(row),
+                None => equal.push(vec![row]),
+            }
+        }
+        let others: Vec<Vec<Value>> =
+            equal.split_off(self.top.min(equal.len())).into_iter().flatten().collect();
+        for rows in equal {
+            let mut ranks: Vec<u32> =
+                rows.iter().filter_map(|r| u32::try_from(r[rank].int()?).ok()).collect();
+            ranks.sort_unstable();
+            ranks.dedup();
+            let Some(mut row) = rows.into_iter().next() else { continue };
+            row[rank] = Value::Text(ranks_in_column(&ranks).into());
+            self.rows.push(row);
+        }
+        if others.is_empty() {
+            return None;
+        }
+        let name =
+            format!("{} other{}", fmt_count(others.len() as u64), if others.len() == 1 { "" } else { "s" });
+        let mut row = self.joined(&others);
+        row[rank] = Value::Text(name.clone().into());
+        self.rows.push(row);
+        let by =
+            self.at(self.view.by).and_then(|at| self.specs.get(at)).map_or(Cow::Borrowed(""), |s| s.title());
+        Some(format!("{name}: together, with no more {by}; each is in the table {}", self.view.of.name))
+    }
+
+    /// Rows as one, column by column as their roles say.
+    fn joined(&self, rows: &[Vec<Value>]) -> Vec<Value> {
+        let column = |at: usize| rows.iter().filter_map(move |row| row.get(at));
+        let sum = |at: usize| {
+            let mut sum = Value::Null;
+            column(at).for_each(|v| sum.add(v));
+            sum
+        };
+        let quotient = |part: &str, whole: &str, factor: f64| {
+            let of = |name: &str| self.at(name).map(sum).and_then(|v| v.float());
+            match (of(part), of(whole)) {
+                (Some(part), Some(whole)) if whole != 0.0 => Value::Float(factor * part / whole),
+                _ => Value::Null,
+            }
+        };
+        let mean = |at: usize, weight: &str| {
+            let weight = self.at(weight)?;
+            let pairs =
+                rows.iter().filter_map(|row| Some((row.get(at)?.float()?, row.get(weight)?.float()?)));
+            let (sum, weights) = pairs.fold((0.0, 0.0), |(s, w), (v, weight)| (s + v * weight, w + weight));
+            (weights > 0.0).then(|| Value::Float(sum / weights))
+        };
+        let extreme = |at: usize, which: Ordering| {
+            let mut kept = Value::Null;
+            column(at).for_each(|v| kept.keep(v.clone(), which));
+            kept
+        };
+        let cell = |(at, spec): (usize, &&ColumnSpec)| match spec.role {
+            Role::Sum(_) | Role::Ranks | Role::Rows => sum(at),
+            Role::Min(_) => extreme(at, Ordering::Less),
+            Role::Max(_) | Role::MaxOfRank(_) => extreme(at, Ordering::Greater),
+            Role::Ratio(part, whole) => quotient(part, whole, 1.0),
+            Role::Percent(part, whole) => quotient(part, whole, 100.0),
+            Role::Mean(_, weight) => mean(at, weight).unwrap_or_default(),
+            _ => Value::Null,
+        };
+        self.specs.iter().enumerate().map(cell).collect()
+    }
+
+    /// A row with its sums divided by the column that the view names.
+    fn per_unit(&self, row: &[Value]) -> Vec<Value> {
+        let units = self.at(self.view.per).and_then(|at| row.get(at)).and_then(Value::int).filter(|n| *n > 1);
+        let Some(units) = units else { return row.to_vec() };
+        let cell = |(value, spec): (&Value, &&ColumnSpec)| match (value, spec.role) {
+            (Value::Int(v), Role::Sum(_)) => Value::Int(v / i128::from(units)),
+            (Value::Float(v), Role::Sum(_)) => Value::Float(v / units as f64),
+            _ => value.clone(),
+        };
+        row.iter().zip(&self.specs).map(cell).collect()
+    }
+
+    /// The column of bars: its heading explains the marks.
+    fn bar_column(&self) -> ViewColumn {
+        let title = |name: &str| self.view.of.column_spec(name).map_or(Cow::Borrowed(""), |s| s.title());
+        let marks =
+            self.view.bar.iter().map(|(mark, name)| format!("{mark}{}", title(name).trim_end_matches(" %")));
+        ViewColumn::made("bar", Cow::Owned(marks.collect::<Vec<_>>().join(" ")), CellType::Text)
+    }
+
+    fn bar_of(&self, row: &[Value]) -> String {
+        let share = |name: &str| self.at(name).and_then(|at| row.get(at)).and_then(Value::float);
+        bar(&self.view.bar.iter().map(|(mark, name)| (share(name), *mark)).collect::<Vec<_>>())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let positive =
+            |name: &str| self.told.get(&self.at(name)?).filter(|sum| sum.float().is_some_and(|v| v > 0.0));
+        let sum = |name: &str, noun: &str| {
+            let (sum, spec) = (positive(name)?, self.view.of.column_spec(name)?);
+            match (noun, sum.int()) {
+                ("", _) | (_, None) => Some(ViewColumn::of(spec, false).text(sum)),
+                (noun, Some(count)) => Some(counted(count.unsigned_abs(), noun)),
+            }
+        };
+        let note = |note: &Note| match note {
+            Note::Text(text) => (!self.rows.is_empty()).then(|| (*text).to_string()),
+            Note::If(name, text) => positive(name).map(|_| (*text).to_string()),
+            Note::Sum(name, noun, what) => sum(name, noun).map(|sum| format!("{sum} {what}")),
+            Note::Made(_) => None,
+        };
+        self.view.notes.iter().filter_map(note).collect()
+    }
+}
+
+/// Whether a cell says nothing.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Text(text) => text.is_empty(),
+        _ => value.float() == Some(0.0),
+    }
+}

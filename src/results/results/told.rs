@@ -1,0 +1,138 @@
+//! What an analysis prints, from the tables of a run: its declared views with the notes below them, and the
+//! sentences of the table `notes`. Of traces, of results on disk and of results in a store it is the same.
+
+use crate::results::{Results, ResultsError, columns};
+use hta_analysis::api::{Analysis, Certainty, Observation, Options, Output};
+use hta_analysis::inventory::Ranks;
+use hta_analysis::inventory::notes::{NOTE, Notes, STANDS_OUT, TRUST};
+use hta_analysis::inventory::without_rows::WithoutRows;
+use hta_base::table::column::Column;
+use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_base::table::view::{TableError, Tables, ViewScope};
+use hta_base::table::view_rows::ViewRows;
+use hta_base::wording::ranks::rank_list;
+use std::collections::BTreeSet;
+
+columns! {
+    Named of Ranks { rank }
+}
+
+columns! {
+    Said of Notes { analysis: Text, kind: Text, view: Text, cost_ns: Option<i64>, note: Text }
+}
+
+columns! {
+    Lacking of WithoutRows { rank, analysis: Text, reason: Text }
+}
+
+impl Tables for Results {
+    fn each_row(
+        &self,
+        table: &'static TableSpec,
+        columns: &[&'static str],
+        each: &mut dyn FnMut(&[Column<'_>], usize),
+    ) -> Result<bool, TableError> {
+        Ok(self.read_columns(table, columns, each)?)
+    }
+
+    fn whole(&self, table: &'static TableSpec) -> Result<Vec<Batch>, TableError> {
+        Ok(self.batches(table)?.unwrap_or_default())
+    }
+}
+
+/// Whether what an analysis prints follows from its tables alone.
+pub fn is_declared(analysis: &dyn Analysis) -> bool {
+    !analysis.about().views.is_empty()
+}
+
+/// What an analysis prints, without its tables.
+///
+/// # Errors
+/// When a table is missing or damaged.
+pub fn told(
+    results: &Results,
+    analysis: &'static dyn Analysis,
+    options: &Options,
+) -> Result<Output, ResultsError> {
+    let about = analysis.about();
+    let mut out = Output::default();
+    let mut notes: Vec<(String, String)> = Vec::new();
+    results.read::<Said>(|r| {
+        if r.analysis != about.stem {
+            return;
+        }
+        match r.kind {
+            TRUST => out.trust.lines.push(r.note.to_string()),
+            STANDS_OUT => out.observations.push(outstanding(about.stem, r.cost_ns, r.note)),
+            NOTE => notes.push((r.view.to_string(), r.note.to_string())),
+            _ => {}
+        }
+    })?;
+    let mut ranks = BTreeSet::new();
+    results.read::<Named>(|r| {
+        ranks.insert(r.rank);
+    })?;
+    let option = |flag: &str| {
+        let setting = about.settings.iter().find(|s| s.flag == flag)?;
+        options.settings.shown(setting)
+    };
+    let scope = ViewScope {
+        tables: results,
+        top: options.top,
+        of_steps: options.model.steps.is_some(),
+        is_one_rank: ranks.len() == 1,
+        option: &option,
+    };
+    let reasons = reasons(results, about.stem)?;
+    for (i, spec) in about.views.iter().enumerate() {
+        let mut view = match spec.rows(&scope).map_err(ResultsError::of_view)? {
+            Some(view) => view,
+            None if results.has_files => return Err(results.no_table(spec.of)),
+            None => ViewRows { title: spec.title, ..ViewRows::default() },
+        };
+        if i == 0 {
+            view.notes.splice(0..0, reasons.iter().cloned());
+        }
+        let own = notes.iter().filter(|(of, _)| if of.is_empty() { i == 0 } else { of == spec.title });
+        view.notes.extend(own.map(|(_, text)| text.clone()));
+        if view.rows.is_empty() && !spec.none.is_empty() {
+            view.notes.insert(0, spec.none.to_string());
+        }
+        if i == 0 || !view.rows.is_empty() || !spec.none.is_empty() {
+            out.shown.push(view);
+        }
+    }
+    Ok(out)
+}
+
+/// What is largest in the tables of an analysis.
+fn outstanding(analysis: &'static str, cost_ns: Option<i64>, sentence: &str) -> Observation {
+    Observation {
+        analysis,
+        ranks: Vec::new(),
+        steps: Vec::new(),
+        cost_ns_per_step: cost_ns.unwrap_or(0),
+        share_of_step: cost_ns.map(|_| 0.0),
+        certainty: Certainty::Measured,
+        sentence: sentence.to_string(),
+        table: Notes::SPEC.name,
+    }
+}
+
+/// Why ranks have no rows, a line for each reason.
+fn reasons(results: &Results, stem: &str) -> Result<Vec<String>, ResultsError> {
+    let mut all: Vec<(String, Vec<u32>)> = Vec::new();
+    results.read::<Lacking>(|r| {
+        if r.analysis == stem {
+            match all.iter_mut().find(|(reason, _)| reason == r.reason) {
+                Some((_, ranks)) => ranks.push(r.rank),
+                None => all.push((r.reason.to_string(), vec![r.rank])),
+            }
+        }
+    })?;
+    let line = |(reason, ranks): &(String, Vec<u32>)| {
+        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("{noun} {}: {reason}", rank_list(ranks))
+    };
+    Ok(all.iter().map(line).collect())
+}
