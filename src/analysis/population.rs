@@ -1,24 +1,18 @@
-//! Selects the rows of a per-window table on which observations and printed averages are based.
-//!
-//! These are the full steps (all steps, if none is full), or the span if there are no steps. The report says
-//! if partial steps are left out.
+//! The rows of a per-window table on which observations are based: those that [`chosen_windows`] selects.
 
 use crate::api::Partial;
-use hashbrown::HashMap;
 use hta_base::table::schema::{ColumnsOf, Table};
 use hta_base::table::typed::Values;
+use hta_base::table::windows::{ChosenWindows, chosen_windows};
 use hta_base::units::Ns;
 use hta_base::wording::ranks::rank_list;
 
-/// The key cells of a row that stands for a window of a device, or of one of its streams.
+/// The key cells of a row that stands for a window of a device.
 pub(crate) struct WindowKey<'a> {
     pub(crate) device: Option<i64>,
-    pub(crate) stream: Option<i64>,
     pub(crate) scope: &'a str,
     pub(crate) step: Option<u32>,
     pub(crate) step_label: Option<i64>,
-    pub(crate) is_partial: Option<bool>,
-    pub(crate) ts_ns: Ns,
     pub(crate) dur_ns: Ns,
 }
 
@@ -27,25 +21,18 @@ pub(crate) trait Windowed: Table {
     fn window<'a>(columns: &Self::Columns<'a>, row: usize) -> WindowKey<'a>;
 }
 
-/// Implements `Windowed` for a table with a row per window of each device, or also, `by stream`, of each
-/// stream.
+/// Implements `Windowed` for a table with a row per window of each device.
 #[macro_export]
 macro_rules! windowed {
-    ($table:ident $(by $stream:ident)?) => {
+    ($table:ident) => {
         impl $crate::population::Windowed for $table {
-            fn window<'a>(
-                columns: &Self::Columns<'a>,
-                row: usize,
-            ) -> $crate::population::WindowKey<'a> {
+            fn window<'a>(columns: &Self::Columns<'a>, row: usize) -> $crate::population::WindowKey<'a> {
                 use hta_base::table::typed::Values;
                 $crate::population::WindowKey {
                     device: columns.device.at(row),
-                    stream: None$(.or(columns.$stream.at(row)))?,
                     scope: columns.scope.at(row),
                     step: columns.step.at(row),
                     step_label: columns.step_label.at(row),
-                    is_partial: columns.is_partial.at(row),
-                    ts_ns: columns.ts_ns.at(row),
                     dur_ns: columns.dur_ns.at(row),
                 }
             }
@@ -146,45 +133,14 @@ impl<'a, V: Values<'a, Value: TryInto<i64>>> Summable<'a> for V {
 
 /// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
 pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<SelectedRows<'_, T>> {
-    let mut out = Vec::new();
-    for partial in partials {
-        let Some(batch) = partial.table(T::SPEC) else { continue };
+    let of_rank = |batch| {
         let columns = T::read(batch);
-        let windows: Vec<WindowKey> = (0..batch.len()).map(|r| T::window(&columns, r)).collect();
-        // Devices in order of their first row, with their rows that are not for a stream.
-        let mut places: HashMap<Option<i64>, usize> = HashMap::new();
-        let mut devices: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
-        for (row, w) in windows.iter().enumerate() {
-            let place = *places.entry(w.device).or_insert(devices.len());
-            if place == devices.len() {
-                devices.push((w.device, Vec::new()));
-            }
-            if let Some((_, rows)) = devices.get_mut(place).filter(|_| w.stream.is_none()) {
-                rows.push(row);
-            }
-        }
-        for (device, of_device) in devices {
-            let scope = |name: &str| -> Vec<usize> {
-                of_device.iter().copied().filter(|&r| windows[r].scope == name).collect()
-            };
-            let steps = scope("step");
-            let full: Vec<usize> =
-                steps.iter().copied().filter(|&r| windows[r].is_partial != Some(true)).collect();
-            let all_partial = full.is_empty() && !steps.is_empty();
-            // Without marked steps the capture is the only step; the device's own span is more informative.
-            let extent = |r: usize| (windows[r].ts_ns, windows[r].dur_ns);
-            let capture = scope("capture").first().map(|&r| extent(r));
-            let is_whole = |r: usize| capture == Some(extent(r));
-            let is_steps = !(steps.is_empty() || matches!(steps[..], [r] if is_whole(r)));
-            let rows = match (full.is_empty(), is_steps) {
-                (_, false) => scope("span"),
-                (false, true) => full,
-                (true, true) => steps,
-            };
-            out.push(SelectedRows { rank: partial.rank, device, columns, rows, is_steps, all_partial });
-        }
-    }
-    out
+        chosen_windows(batch).into_iter().map(move |chosen| {
+            let ChosenWindows { rank, device, rows, is_steps, all_partial } = chosen;
+            SelectedRows { rank, device, columns, rows, is_steps, all_partial }
+        })
+    };
+    partials.iter().filter_map(|p| p.table(T::SPEC)).flat_map(of_rank).collect()
 }
 
 pub(crate) fn several_devices<T: Windowed>(groups: &[SelectedRows<T>]) -> bool {

@@ -141,7 +141,7 @@ table! {
     }
 }
 
-windowed!(Idles by stream);
+windowed!(Idles);
 
 pub(crate) struct Idle;
 

@@ -380,3 +380,127 @@ impl ColumnSums {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+    use crate::table::schema::{Table, Text};
+
+    table! {
+        /// Kernels of a window of a device.
+        struct Kernels, KernelRow = "kernels" by "rank, device, scope, step" {
+            rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
+            name: Text, "", "what runs";
+            sum_ns: i64, "ns", "how long";
+            count: u64, "", "how often";
+            pct: Option<f64>, "%", "how well";
+        }
+    }
+
+    table! {
+        /// Kernels by name.
+        struct Names, NameRow = "names" by "sum_ns descending, name" {
+            name: Text, "", "what runs";
+            sum_ns: i64, "ns", "how long" => sum(sum_ns);
+            count: u64, "", "how often" => sum(count);
+            mean_ns: Option<f64>, "ns", "mean" => ratio(sum_ns, count);
+            max_ns: i64, "ns", "most in a row" => max(sum_ns);
+            min_ns: i64, "ns", "least in a row" => min(sum_ns);
+            pct: Option<f64>, "%", "by time" => mean(pct, sum_ns);
+            scope: Text, "", "of the first" => first(scope);
+            main: Text, "", "scope with most" => most(scope, sum_ns);
+            main_ns: i64, "ns", "its time" => sum_of_most(scope, sum_ns);
+            rank_count: u32, "", "ranks" => ranks;
+            max_rank: u32, "", "rank with most" => rank_of_max(sum_ns);
+            max_rank_ns: i64, "ns", "its time" => max_of_rank(sum_ns);
+        }
+    }
+
+    table! {
+        /// Windows of a device.
+        struct Devices, DeviceRow = "devices" by "rank, device" {
+            rank; device;
+            is_steps: bool, "", "steps" => are_steps;
+            windows: u64, "", "windows" => rows;
+            sum_ns: i64, "ns", "how long" => sum(sum_ns);
+            dur_ns: i64, "ns", "of" => sum(dur_ns);
+            share_pct: Option<f64>, "%", "share" => percent(sum_ns, dur_ns);
+        }
+    }
+
+    fn batch(rank: u32, rows: &[(&str, Option<u32>, Option<bool>, &str, i64)]) -> Batch {
+        let mut table = Kernels::default();
+        for (scope, step, is_partial, name, sum_ns) in rows {
+            let (ts_ns, dur_ns) =
+                (step.map_or(0, |s| i64::from(s) * 100), if step.is_some() { 100 } else { 300 });
+            table.push(KernelRow {
+                rank,
+                scope,
+                step: *step,
+                is_partial: *is_partial,
+                ts_ns,
+                dur_ns,
+                name,
+                sum_ns: *sum_ns,
+                count: 2,
+                pct: (*sum_ns != 5).then_some(*sum_ns as f64),
+                ..KernelRow::default()
+            });
+        }
+        table.finish()
+    }
+
+    #[test]
+    fn rows_of_equal_keys_are_one_as_the_roles_say() {
+        let first =
+            [("span", None, None, "a", 10), ("step", None, None, "a", 20), ("span", None, None, "b", 5)];
+        let all =
+            [batch(0, &first), batch(3, &[("step", None, None, "a", 25), ("span", None, None, "a", 5)])];
+        let rolled = Rollup::of(Kernels::SPEC, Names::SPEC).fold(&all);
+        let rows: Vec<NameRow> = Names::rows(&rolled).collect();
+        assert_eq!(rows.len(), 2);
+        let a = rows[0];
+        assert_eq!((a.name, a.sum_ns, a.count, a.mean_ns), ("a", 60, 8, Some(7.5)));
+        assert_eq!((a.max_ns, a.min_ns, a.scope, a.main, a.main_ns), (25, 5, "span", "step", 45));
+        // (10 x 10 + 20 x 20 + 25 x 25) / 55; of 5 nothing is known.
+        assert_eq!(a.pct.map(|v| (v * 55.0).round()), Some(1125.0));
+        assert_eq!((a.rank_count, a.max_rank, a.max_rank_ns), (2, 0, 30), "of equal ranks the first");
+        let b = rows[1];
+        assert_eq!((b.name, b.sum_ns, b.pct, b.rank_count, b.max_rank), ("b", 5, None, 1, 0));
+    }
+
+    #[test]
+    fn of_windows_those_are_rolled_up_that_averages_are_based_on() {
+        let span = ("span", None, None, "", 250);
+        let steps =
+            |partial| [span, ("step", Some(0), Some(partial), "", 90), ("step", Some(1), Some(true), "", 50)];
+        let all = [batch(0, &steps(false)), batch(1, &steps(true)), batch(2, &[span])];
+        let rolled = Rollup::of_windows(Kernels::SPEC, Devices::SPEC).fold(&all);
+        let rows: Vec<_> =
+            Devices::rows(&rolled).map(|r| (r.rank, r.is_steps, r.windows, r.sum_ns, r.share_pct)).collect();
+        let expected = [
+            (0, true, 1, 90, Some(90.0)),
+            (1, true, 2, 140, Some(70.0)),
+            (2, false, 1, 250, Some(250.0 / 3.0)),
+        ];
+        assert_eq!(rows, expected);
+    }
+
+    /// Whatever the rows and however they are divided into ranks: the parts sum to the whole.
+    #[test]
+    fn sums_by_name_are_the_sum_of_all_rows() {
+        let names = ["a", "b", "c", ""];
+        let rows: Vec<(&str, Option<u32>, Option<bool>, &str, i64)> = (0..997i64)
+            .map(|i| ("span", None, None, names[(i * 5 % 11 % 4) as usize], i * 37 % 101))
+            .collect();
+        let all: Vec<Batch> = rows.chunks(83).zip(0..).map(|(rows, rank)| batch(rank, rows)).collect();
+        let rolled = Rollup::of(Kernels::SPEC, Names::SPEC).fold(&all);
+        let sum = |name: &str| rows.iter().filter(|r| r.3 == name).map(|r| r.4).sum::<i64>();
+        let got: Vec<(&str, i64)> = Names::rows(&rolled).map(|r| (r.name, r.sum_ns)).collect();
+        assert!(got.windows(2).all(|w| w[0].1 >= w[1].1), "{got:?}");
+        assert_eq!(got.len(), 4);
+        assert!(got.iter().all(|(name, ns)| sum(name) == *ns), "{got:?}");
+        assert_eq!(Rollup::of(Kernels::SPEC, Names::SPEC).fold(&[]).len(), 0);
+    }
+}

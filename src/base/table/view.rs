@@ -157,7 +157,7 @@ pub trait Tables {
     fn whole(&self, table: &'static TableSpec) -> Result<Vec<Batch>, TableError>;
 }
 
-impl Tables for [Batch] {
+impl Tables for Vec<Batch> {
     fn each_row(
         &self,
         table: &'static TableSpec,

@@ -450,3 +450,119 @@ fn is_nothing(value: &Value) -> bool {
         _ => value.float() == Some(0.0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+    use crate::table::schema::{Batch, Text};
+
+    table! {
+        /// Time of a device.
+        struct Devices, DeviceRow = "devices" by "rank, device" {
+            rank; device;
+            kind: Text, "", "what it is";
+            windows: u64, "", "windows" => rows;
+            idle_ns: i64, "ns", "nothing runs", "idle" => sum(idle_ns);
+            dur_ns: i64, "ns", "of", "of" => sum(dur_ns);
+            idle_pct: Option<f64>, "%", "share", "share" => percent(idle_ns, dur_ns);
+            lost: u64, "", "what got lost" => sum(lost);
+        }
+    }
+
+    const WORST: ViewSpec = ViewSpec {
+        title: "Idle",
+        columns: &["rank", "device", "idle_ns", "idle_pct", "lost"],
+        optional: &["device", "lost"],
+        keep: &[Keep::Is("kind", &["gpu"])],
+        by: "idle_ns",
+        fold: Fold::Worst,
+        per: "windows",
+        notes: &[Note::Text("idle: nothing runs"), Note::Sum("lost", "row", "got lost")],
+        ..ViewSpec::of(Devices::SPEC)
+    };
+
+    fn devices(of: &[(u32, i64, i64)]) -> Vec<Batch> {
+        let mut table = Devices::default();
+        for (rank, device, idle_ns) in of {
+            let row = DeviceRow { rank: *rank, device: Some(*device), kind: "gpu", ..DeviceRow::default() };
+            let idle_pct = Some(*idle_ns as f64 / 2.0);
+            table.push(DeviceRow { windows: 2, idle_ns: *idle_ns, dur_ns: 200, idle_pct, ..row });
+        }
+        table.push(DeviceRow { kind: "cpu", lost: 7, ..DeviceRow::default() });
+        vec![table.finish()]
+    }
+
+    fn shown(view: &ViewSpec, tables: &Vec<Batch>, top: usize) -> (Vec<String>, Vec<String>, Vec<String>) {
+        let option = |_: &str| None;
+        let scope = ViewScope { tables, top, of_steps: false, is_one_rank: false, option: &option };
+        let view = view.rows(&scope).expect("the table is whole").expect("the table is there");
+        let row = |row: &Vec<Value>| {
+            view.columns.iter().zip(row).map(|(c, v)| c.text(v)).collect::<Vec<_>>().join(" ")
+        };
+        let headings = view.columns.iter().map(|c| c.heading.to_string()).collect();
+        (headings, view.rows.iter().map(row).collect(), view.notes.clone())
+    }
+
+    #[test]
+    fn equal_ranks_share_a_row_and_one_row_stands_for_the_others() {
+        let tables = devices(&[(0, 0, 20), (1, 1, 80), (2, 2, 20), (3, 3, 40)]);
+        let (headings, rows, notes) = shown(&WORST, &tables, 4);
+        assert_eq!(headings, ["ranks", "idle", "share"], "no rank has two devices, and nothing is lost");
+        assert_eq!(rows, ["0, 2 10 ns 10.0 %", "1 40 ns 40.0 %", "3 20 ns 20.0 %"]);
+        assert_eq!(notes, ["idle: nothing runs"]);
+        let (_, rows, notes) = shown(&WORST, &tables, 1);
+        assert_eq!(rows[0], "1 40 ns 40.0 %");
+        // (20 + 20 + 40) ns in 6 windows, of 600 ns.
+        assert_eq!(rows[1], "3 others 13 ns 13.3 %");
+        assert_eq!(notes[0], "3 others: together, with no more idle; each is in the table devices");
+    }
+
+    #[test]
+    fn a_device_is_named_where_a_rank_has_several() {
+        let (headings, rows, _) = shown(&WORST, &devices(&[(0, 0, 20), (0, 1, 80)]), 4);
+        assert_eq!(headings[1], "device");
+        assert_eq!(rows, ["0 0 10 ns 10.0 %", "0 1 40 ns 40.0 %"]);
+    }
+
+    const LISTED: ViewSpec = ViewSpec {
+        fold: Fold::Rest,
+        per: "",
+        columns: &["rank", "idle_ns"],
+        shares: &[("idle_ns", "of idle")],
+        sums: &["idle_ns"],
+        bar: &[('#', "idle_pct")],
+        notes: &[Note::If("lost", "some got lost"), Note::Sum("lost", "row", "got lost")],
+        keep: &[],
+        ..WORST
+    };
+
+    #[test]
+    fn rows_that_are_not_listed_are_counted_and_summed() {
+        let tables = devices(&[(0, 0, 20), (1, 1, 50), (2, 2, 20), (3, 3, 10)]);
+        let (headings, rows, notes) = shown(&LISTED, &tables, 2);
+        assert_eq!(headings, ["rank", "idle", "of idle", "#share"]);
+        assert_eq!(rows, ["1 50 ns 50.0 % ####", "0 20 ns 20.0 % ##"]);
+        assert_eq!(notes, ["3 more rows in the table devices", "some got lost", "7 rows got lost"]);
+        // However few rows are kept while reading, the first ones are found and the rest is whole.
+        let many: Vec<(u32, i64, i64)> = (0..400).map(|i| (i, 0, i64::from(i * 7 % 400))).collect();
+        let option = |_: &str| None;
+        let tables = devices(&many);
+        let scope =
+            ViewScope { tables: &tables, top: 3, of_steps: false, is_one_rank: false, option: &option };
+        let view = LISTED.rows(&scope).unwrap().unwrap();
+        let idle: Vec<Option<i64>> = view.rows.iter().map(|row| row[1].int()).collect();
+        assert_eq!(idle, [Some(399), Some(398), Some(397)]);
+        assert_eq!((view.left, view.rest[1].int()), (398, Some(399 * 400 / 2 - 399 - 398 - 397)));
+    }
+
+    #[test]
+    fn the_first_row_chooses_the_others() {
+        let view = ViewSpec { keep: &[Keep::First(&["rank"])], columns: &["device", "idle_ns"], ..LISTED };
+        let (_, rows, _) = shown(&view, &devices(&[(0, 0, 20), (1, 0, 80), (1, 1, 10), (2, 0, 30)]), 9);
+        assert_eq!(rows.len(), 2);
+        assert!(rows[0].starts_with("0 80 ns") && rows[1].starts_with("1 10 ns"), "{rows:?}");
+        let (_, rows, _) = shown(&view, &vec![Devices::default().finish()], 9);
+        assert!(rows.is_empty());
+    }
+}

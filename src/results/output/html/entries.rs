@@ -2,14 +2,15 @@
 
 use crate::output::html::account::PageAccount;
 use crate::output::html::breakdown::PageLanes;
-use crate::output::html::grid::{Section, missing};
-use crate::output::html::listed::Listed;
+use crate::output::html::grid::{Cell, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::Room;
 use crate::output::html::trust::PageTrust;
 use crate::results::{Results, ResultsError};
 use hta_analysis::recording::capability::Capability;
+use hta_base::table::value::Value;
+use hta_base::table::view::{ViewScope, ViewSpec};
 use serde::Serialize;
 
 /// A section of the page.
@@ -113,13 +114,16 @@ impl SectionEntry {
             return Ok(section);
         }
         for entry in self.grids {
-            if let GridSource::Table(listed) = &entry.made {
-                match listed.grid(results, texts)? {
-                    None if !listed.none.is_empty() => section.empty = Some(missing(listed.table.name)),
-                    Some(grid) if grid.len() == 0 && !listed.none.is_empty() => {
-                        section.empty = Some(listed.none.to_string());
+            if let GridSource::Table(view) = &entry.made {
+                match grid(view, results, texts)? {
+                    None if !view.none.is_empty() => section.empty = Some(missing(view.of.name)),
+                    Some(grid) if grid.len() == 0 && !view.none.is_empty() => {
+                        section.empty = Some(view.none.to_string());
                     }
-                    made => section = section.with(entry.grid, made.unwrap_or_else(|| listed.no_rows())),
+                    made => {
+                        let no_rows = || Grid::of(view.of, view.columns);
+                        section = section.with(entry.grid, made.unwrap_or_else(no_rows));
+                    }
                 }
             }
             section.name(entry.grid, entry.title);
@@ -143,7 +147,7 @@ enum GridSource {
     /// The section makes it of several rows or tables. Columns tell its rows apart in two runs; none where
     /// these are not put beside each other.
     Section(&'static [&'static str]),
-    Table(Listed),
+    Table(ViewSpec),
 }
 
 impl GridEntry {
@@ -151,14 +155,14 @@ impl GridEntry {
     pub(crate) fn key(&self) -> Vec<&'static str> {
         match &self.made {
             GridSource::Section(key) => key.to_vec(),
-            GridSource::Table(listed) => listed.key(),
+            GridSource::Table(view) => view.key(),
         }
     }
 
     /// What it shows of a table, if it shows one as it is.
     #[cfg(test)]
-    pub(crate) fn listed(&self) -> Option<&Listed> {
-        if let GridSource::Table(listed) = &self.made { Some(listed) } else { None }
+    pub(crate) fn view(&self) -> Option<&ViewSpec> {
+        if let GridSource::Table(view) = &self.made { Some(view) } else { None }
     }
 }
 
@@ -168,6 +172,28 @@ pub(crate) const fn made(grid: &'static str, title: &'static str, key: &'static 
 }
 
 /// A grid that shows a table as it is.
-pub(crate) const fn table(grid: &'static str, title: &'static str, listed: Listed) -> GridEntry {
-    GridEntry { grid, title, made: GridSource::Table(listed) }
+pub(crate) const fn table(grid: &'static str, title: &'static str, view: ViewSpec) -> GridEntry {
+    GridEntry { grid, title, made: GridSource::Table(view) }
+}
+
+/// The grid of a view. `None` if there is no such table.
+///
+/// # Errors
+/// When the table is damaged.
+fn grid(view: &ViewSpec, results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
+    let (top, no_option) = (usize::MAX, |_: &str| None);
+    let scope = ViewScope { tables: results, top, of_steps: false, is_one_rank: false, option: &no_option };
+    let Some(rows) = view.rows(&scope).map_err(ResultsError::of_view)? else { return Ok(None) };
+    let mut cell = |value: &Value| match value {
+        Value::Null => Cell::Nothing,
+        Value::Int(_) => value.int().into(),
+        Value::Float(v) => (*v).into(),
+        Value::Text(text) => texts.cell(text),
+    };
+    let mut grid = Grid::of_view(view.of.name, &rows.columns);
+    for row in &rows.rows {
+        grid.push(row.iter().map(&mut cell));
+    }
+    grid.leave_out(rows.left, rows.rest.iter().map(&mut cell).collect());
+    Ok(Some(grid))
 }

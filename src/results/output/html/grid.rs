@@ -7,6 +7,7 @@
 use crate::output::html::trust::SectionGrade;
 pub(crate) use hta_base::table::format::CellType;
 use hta_base::table::schema::{ColumnSpec, TableSpec};
+use hta_base::table::view_rows::ViewColumn;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::borrow::Cow;
 
@@ -120,14 +121,21 @@ impl Grid {
         )
     }
 
+    /// A grid with the columns of a view.
+    pub(crate) fn of_view(table: &'static str, columns: &[ViewColumn]) -> Self {
+        let column = |c: &ViewColumn| GridColumn {
+            name: c.name,
+            title: c.heading.clone(),
+            kind: c.cells,
+            doc: c.doc,
+            cells: Vec::new(),
+        };
+        Self::with_columns(table, columns.iter().map(column).collect())
+    }
+
     fn with_columns(table: &'static str, columns: Vec<GridColumn>) -> Self {
         let (base, rest, notes) = (Vec::new(), None, Vec::new());
         Self { table, title: "", columns, base, is_base_cut: false, rest, notes }
-    }
-
-    /// Makes a column one of texts, where the page shows a name in place of the table's number.
-    pub(crate) fn set_text(&mut self, name: &str) {
-        self.columns.iter_mut().filter(|c| c.name == name).for_each(|c| c.kind = CellType::Text);
     }
 
     /// Adds a row with one cell per column.

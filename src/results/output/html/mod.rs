@@ -28,7 +28,6 @@ mod iterations;
 mod kernels;
 mod lane;
 mod lines;
-mod listed;
 mod memory;
 mod modules;
 mod names;

@@ -6,7 +6,6 @@
 //! too.
 
 use crate::output::html::entries::{SectionEntry, made, table};
-use crate::output::html::listed::{Keep, Listed};
 use crate::output::html::{
     across, breakdown, causes, experts, flame, idle, iterations, kernels, lines, memory, modules, names,
     overview, pipelines, time, timeline,
@@ -21,6 +20,7 @@ use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTabl
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
+use hta_base::table::view::{Keep, ViewSpec};
 
 pub(crate) const SECTIONS: &[SectionEntry] = &[
     SectionEntry {
@@ -109,7 +109,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "verdicts",
                 "ranks that make the others wait",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "pattern",
                         "ranks",
@@ -122,17 +122,19 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "cause_name",
                         "cause_ns",
                     ],
-                    ..Listed::of(StragglerTable::SPEC, 100)
+                    most: 100,
+                    ..ViewSpec::of(StragglerTable::SPEC)
                 },
             ),
             table(
                 "causes",
                 "why they are late",
-                Listed {
+                ViewSpec {
                     columns: &["delta_ns", "rank", "step", "cause", "name", "op", "frame"],
                     by: "delta_ns",
                     sums: &["delta_ns"],
-                    ..Listed::of(StragglerCauses::SPEC, 100)
+                    most: 100,
+                    ..ViewSpec::of(StragglerCauses::SPEC)
                 },
             ),
             made("delays", "delay by rank and step", &["ranks", "steps"]),
@@ -150,7 +152,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "dimensions",
                 "dimensions",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "role",
                         "replica",
@@ -167,13 +169,14 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "largest_bytes",
                     ],
                     none: "No process groups of several ranks are recorded.",
-                    ..Listed::of(MeshDimensions::SPEC, 100)
+                    most: 100,
+                    ..ViewSpec::of(MeshDimensions::SPEC)
                 },
             ),
             table(
                 "places",
                 "places of ranks",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "rank",
                         "role",
@@ -185,7 +188,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "local_rank",
                         "device",
                     ],
-                    ..Listed::of(RankPlaces::SPEC, 4_096)
+                    most: 4_096,
+                    ..ViewSpec::of(RankPlaces::SPEC)
                 },
             ),
         ],
@@ -203,7 +207,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "pipelines",
                 "bubble by pipeline and step",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "pipeline",
                         "step",
@@ -223,13 +227,14 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     ],
                     by: "bubble_ns",
                     none: "No ranks hand on results to each other as stages of a pipeline.",
-                    ..Listed::of(PipelineTable::SPEC, 100)
+                    most: 100,
+                    ..ViewSpec::of(PipelineTable::SPEC)
                 },
             ),
             table(
                 "ranks",
                 "bubble by rank: before the first backward chunk, after the last forward chunk, between",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "pipeline",
                         "step",
@@ -241,14 +246,15 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "drain_ns",
                         "bubble_pct",
                     ],
-                    keep: Keep::Among(pipelines::KEY, pipelines::drawn),
-                    ..Listed::of(PipelineRanks::SPEC, 1_000)
+                    keep: &[Keep::Made(pipelines::KEY, pipelines::drawn)],
+                    most: 1_000,
+                    ..ViewSpec::of(PipelineRanks::SPEC)
                 },
             ),
             table(
                 "changes",
                 "what a change would give",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "pipeline",
                         "change",
@@ -260,13 +266,14 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "replay_error_pct",
                     ],
                     by: "gain_ns",
-                    ..Listed::of(PipelineWhatIf::SPEC, 100)
+                    most: 100,
+                    ..ViewSpec::of(PipelineWhatIf::SPEC)
                 },
             ),
             table(
                 "chunks",
                 "chunks of the pipelines that are drawn",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "pipeline",
                         "step",
@@ -287,8 +294,9 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "ideal_start_ns",
                         "ideal_end_ns",
                     ],
-                    keep: Keep::Among(pipelines::KEY, pipelines::drawn),
-                    ..Listed::of(PipelineChunks::SPEC, 16_000)
+                    keep: &[Keep::Made(pipelines::KEY, pipelines::drawn)],
+                    most: 16_000,
+                    ..ViewSpec::of(PipelineChunks::SPEC)
                 },
             ),
         ],
@@ -307,7 +315,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "layers",
                 "layers by step",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "layer",
                         "position",
@@ -324,13 +332,14 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     ],
                     by: "excess_ns",
                     sums: &["excess_ns"],
-                    ..Listed::of(ExpertLayers::SPEC, 500)
+                    most: 500,
+                    ..ViewSpec::of(ExpertLayers::SPEC)
                 },
             ),
             table(
                 "ranks",
                 "passes of ranks",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "rank",
                         "layer",
@@ -348,7 +357,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     by: "expert_ns",
                     sums: &["expert_ns"],
                     none: "No layers of experts: no exchange of tokens (all_to_all, DeepEP) is recorded.",
-                    ..Listed::of(ExpertRanks::SPEC, 3_000)
+                    most: 3_000,
+                    ..ViewSpec::of(ExpertRanks::SPEC)
                 },
             ),
         ],
@@ -364,16 +374,17 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         grids: &[table(
             "places",
             "places that groups can show",
-            Listed {
+            ViewSpec {
                 columns: &[
                     "kind", "host", "rail", "rank", "to_host", "to_rail", "to_rank", "visible", "set_id",
                     "set_size", "groups", "factor", "p_value", "verdict",
                 ],
-                keep: Keep::Positive("set_size"),
+                keep: &[Keep::Positive("set_size")],
                 by: "groups",
                 none: "No place of the network can be told: it takes three groups that do the same, over \
                        different places.",
-                ..Listed::of(FabricPlaces::SPEC, 4_000)
+                most: 4_000,
+                ..ViewSpec::of(FabricPlaces::SPEC)
             },
         )],
         ..SectionEntry::NONE
@@ -389,7 +400,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "loops",
                 "periods by role",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "period",
                         "role",
@@ -405,13 +416,14 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "engine_count",
                     ],
                     none: "No phases of several roles (rollout, training) are recorded on one clock.",
-                    ..Listed::of(RoleLoops::SPEC, 500)
+                    most: 500,
+                    ..ViewSpec::of(RoleLoops::SPEC)
                 },
             ),
             table(
                 "phases",
                 "phases of ranks",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "rank",
                         "role",
@@ -426,7 +438,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "period_ns",
                     ],
                     sums: &["time_ns", "busy_ns"],
-                    ..Listed::of(RolePhaseTable::SPEC, 6_000)
+                    most: 6_000,
+                    ..ViewSpec::of(RolePhaseTable::SPEC)
                 },
             ),
         ],
@@ -444,7 +457,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "sizes",
                 "collectives by kind and size",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "kind",
                         "dtype",
@@ -461,13 +474,14 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     ],
                     by: "dur_sum_ns",
                     sums: &["count", "timed_count", "dur_sum_ns", "wait_sum_ns"],
-                    ..Listed::of(CollectiveSummaries::SPEC, 1_500)
+                    most: 1_500,
+                    ..ViewSpec::of(CollectiveSummaries::SPEC)
                 },
             ),
             table(
                 "groups",
                 "how calls were matched",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "process_group",
                         "member_count",
@@ -479,7 +493,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "complete_count",
                     ],
                     sums: &["call_count", "matched_count", "collective_count", "complete_count"],
-                    ..Listed::of(ProcessGroups::SPEC, 100)
+                    most: 100,
+                    ..ViewSpec::of(ProcessGroups::SPEC)
                 },
             ),
         ],
@@ -532,7 +547,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             table(
                 "recorded",
                 "recorded hardware counters by rank",
-                Listed {
+                ViewSpec {
                     columns: &[
                         "rank",
                         "device",
@@ -548,7 +563,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "step_energy_j",
                         "token_energy_j",
                     ],
-                    ..Listed::of(HardwareByRank::SPEC, 200)
+                    most: 200,
+                    ..ViewSpec::of(HardwareByRank::SPEC)
                 },
             ),
         ],
@@ -646,12 +662,13 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         grids: &[table(
             "repairs",
             "repairs",
-            Listed {
+            ViewSpec {
                 columns: &["scope", "what", "step_ns", "gain_ns", "gain_pct"],
-                keep: Keep::Positive("gain_ns"),
+                keep: &[Keep::Positive("gain_ns")],
                 none: "Fixing no rank, step or cause would make the step shorter. With one rank, or \
                        without matched collectives, there is nothing to replay.",
-                ..Listed::of(WhatIfs::SPEC, 100)
+                most: 100,
+                ..ViewSpec::of(WhatIfs::SPEC)
             },
         )],
         ..SectionEntry::NONE
@@ -680,10 +697,10 @@ mod tests {
     #[test]
     fn grids_show_columns_that_their_tables_have() {
         for entry in SECTIONS.iter().flat_map(|section| section.grids) {
-            let Some(of) = entry.listed() else { continue };
+            let Some(of) = entry.view() else { continue };
             let grid = entry.grid;
             for name in of.columns.iter().chain(of.sums) {
-                assert!(of.table.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
+                assert!(of.of.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
             }
             assert!(
                 of.by.is_empty() || of.columns.contains(&of.by),
