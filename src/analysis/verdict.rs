@@ -4,7 +4,7 @@ use hta_base::units::Ns;
 use serde::Serialize;
 
 /// A cause as it is printed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ToldCause {
     pub finding_id: String,
     /// Kind of cause, as in the table `observations`.

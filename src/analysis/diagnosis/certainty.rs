@@ -14,6 +14,8 @@ pub enum CauseCertainty {
 }
 
 impl CauseCertainty {
+    pub const ALL: [CauseCertainty; 4] = [Self::Sure, Self::Likely, Self::AtMost, Self::Withheld];
+
     pub fn name(self) -> &'static str {
         match self {
             CauseCertainty::Sure => "sure",

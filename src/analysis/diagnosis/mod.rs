@@ -216,10 +216,10 @@ impl Analysis for DiagnosisOf {
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
         let found = diagnose(job, partials, options);
-        let (findings, evidence) = tables::finding_tables(&found);
         let outside = recorded_time::outside(partials, options, &found.trust);
-        let names = tables::finding_names(&found, job);
         let told = verdict::verdict(&found, outside);
+        let (findings, evidence) = tables::finding_tables(&found, &told);
+        let names = tables::finding_names(&found, job);
         let (lines, account) = (tables::lines(&told), tables::time_account(&found, job));
         let mut tables = vec![findings, evidence, names, lines, account, waits(job, &found.account)];
         for of_ranks in [KernelRepairs::SPEC, SampledMeans::SPEC, HostPauses::SPEC, RecordedTime::SPEC] {

@@ -4,6 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, finding_id};
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::verdict::{is_listed, saved};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::verdict::JobVerdict;
@@ -42,6 +43,10 @@ table! {
         place: Text, "",
             "function of the user's code, with file and line, and the module; empty if not recorded";
         action: Text, "", "what to do";
+        saves: Text, "", "what fixing it saves in a step, in words; empty if it saves no time";
+        is_once: bool, "", "only a later recording saves it, not the job itself";
+        is_listed: bool, "", "it is large enough to be told";
+        is_told: bool, "", "the report tells it: of causes of lost time only the most important";
     }
 }
 
@@ -103,7 +108,7 @@ pub(super) fn lines(told: &JobVerdict) -> Batch {
     table.finish()
 }
 
-pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
+pub(super) fn finding_tables(found: &Diagnosis, told: &JobVerdict) -> (Batch, Batch) {
     let (mut table, mut evidence) = (Findings::default(), FindingEvidence::default());
     let account = &found.account;
     for (position, c) in (1u32..).zip(&found.causes) {
@@ -132,6 +137,10 @@ pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
             detail: &c.words.why,
             place: &c.place,
             action: &c.words.action,
+            saves: &saved(c, account, &found.trust),
+            is_once: c.is_once,
+            is_listed: is_listed(c, account),
+            is_told: told.causes.iter().any(|t| t.finding_id == id),
         });
         for (position, e) in (1u32..).zip(&c.evidence) {
             evidence.push(FindingEvidenceRow {
@@ -196,6 +205,10 @@ fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
         detail: "",
         place: "",
         action: "",
+        saves: "",
+        is_once: false,
+        is_listed: false,
+        is_told: false,
     }
 }
 

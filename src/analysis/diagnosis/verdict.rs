@@ -263,7 +263,7 @@ fn has_no_gain(cause: &Cause) -> bool {
 }
 
 /// What fixing a cause saves, or it takes once: `5.50 ms of 19.3 ms a step (28.4 %)`; empty if no time.
-fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String {
+pub(super) fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String {
     if has_no_gain(cause) {
         return String::new();
     }

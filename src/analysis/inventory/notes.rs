@@ -1,8 +1,10 @@
 //! The table `notes`: the sentences of analyses that no other table has.
 
 use crate::api::{Observation, Output};
+use crate::verdict::JobVerdict;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
+use hta_base::units::Ns;
 
 table! {
     /// Sentences of analyses beside their tables, as they are printed.
@@ -11,7 +13,7 @@ table! {
         position: u32, "", "its place among those of the analysis";
         kind: Text, "",
             "trust: how far the recording carries the analysis; stands_out: what is largest in its tables; note: \
-             a line below a view";
+             a line below a view; of the diagnosis also headline, energy, recorded and remark";
         view: Text, "", "title of the view below which it stands; empty: the first, or none";
         cost_ns: Option<i64>, "ns", "what costs so much in a step, where it is a share of the step";
         note: Text, "", "the sentence";
@@ -22,6 +24,11 @@ table! {
 pub const TRUST: &str = "trust";
 pub const STANDS_OUT: &str = "stands_out";
 pub const NOTE: &str = "note";
+/// The same of the diagnosis: what stands in the head of the report, and behind the causes.
+pub const HEADLINE: &str = "headline";
+pub const ENERGY: &str = "energy";
+pub const RECORDED: &str = "recorded";
+pub const REMARK: &str = "remark";
 
 /// The sentences of all analyses.
 pub fn table<'a>(outputs: impl Iterator<Item = (&'static str, &'a Output)>) -> Batch {
@@ -33,9 +40,23 @@ pub fn table<'a>(outputs: impl Iterator<Item = (&'static str, &'a Output)>) -> B
         let cost = |o: &Observation| o.share_of_step.map(|_| o.cost_ns_per_step);
         let outstanding = output.observations.iter().map(|o| (STANDS_OUT, "", cost(o), o.sentence.as_str()));
         let notes = output.notes.iter().map(|n| (NOTE, n.view, None, n.text.as_str()));
-        for (position, (kind, view, cost_ns, note)) in (0..).zip(trust.chain(outstanding).chain(notes)) {
+        let of_verdict = output.verdict.iter().flat_map(of_verdict);
+        let all = trust.chain(outstanding).chain(notes).chain(of_verdict);
+        for (position, (kind, view, cost_ns, note)) in (0..).zip(all) {
             table.push(NotesRow { analysis, position, kind, view, cost_ns, note });
         }
     }
     table.finish()
+}
+
+/// What the diagnosis says beside its findings.
+fn of_verdict(told: &JobVerdict) -> impl Iterator<Item = (&'static str, &'static str, Option<Ns>, &str)> {
+    let head = [
+        (HEADLINE, told.headline.as_deref()),
+        (ENERGY, told.energy.as_deref()),
+        (RECORDED, Some(told.recorded.as_str()).filter(|text| !text.is_empty())),
+    ];
+    let head = head.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
+    let all = head.chain(told.notes.iter().map(|note| (REMARK, note.as_str())));
+    all.map(|(kind, text)| (kind, "", None, text))
 }

@@ -16,6 +16,7 @@ pub(crate) mod room;
 pub(crate) mod said;
 mod texts;
 mod told;
+mod verdict;
 
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;

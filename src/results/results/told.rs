@@ -1,8 +1,10 @@
 //! What an analysis prints, from the tables of a run: its declared views with the notes below them, and the
 //! sentences of the table `notes`. Of traces, of results on disk and of results in a store it is the same.
 
+use crate::results::verdict::verdict;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::api::{Analysis, Certainty, Observation, Options, Output};
+use hta_analysis::diagnosis::VerdictTable;
 use hta_analysis::inventory::Ranks;
 use hta_analysis::inventory::notes::{NOTE, Notes, STANDS_OUT, TRUST};
 use hta_analysis::inventory::without_rows::WithoutRows;
@@ -68,6 +70,9 @@ pub fn told(
             _ => {}
         }
     })?;
+    if about.tables.iter().any(|t| t.name == VerdictTable::SPEC.name) {
+        out.verdict = Some(verdict(results)?);
+    }
     let mut ranks = BTreeSet::new();
     results.read::<Named>(|r| {
         ranks.insert(r.rank);

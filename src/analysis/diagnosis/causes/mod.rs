@@ -58,6 +58,11 @@ macro_rules! causes {
         impl CauseKind {
             pub const ALL: &'static [CauseKind] = &[$(CauseKind::$id),+];
 
+            /// The command whose answer shows it.
+            pub fn command(self) -> &'static str {
+                self.rule().command
+            }
+
             pub(crate) fn rule(self) -> &'static CauseRule {
                 match self { $(CauseKind::$id => &$file::RULE),+ }
             }
