@@ -5,12 +5,11 @@ use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
 use hta_analysis::api::Options;
 use hta_analysis::diagnosis::Findings;
-use hta_analysis::verdict::TIME_PARTS;
-use hta_base::table::schema::Batch;
+use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{fmt_ns, fmt_pct, fmt_signed_pct};
 use hta_results::diff::causes::{CauseChange, changes};
 use hta_results::diff::comparable::withheld;
-use hta_results::diff::{ComparedRun, RunPair};
+use hta_results::diff::{ComparedRun, RunPair, Summaries, SummaryRow};
 use hta_results::results::{Results, ResultsError};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -36,7 +35,7 @@ pub struct ComparedRuns {
     stands_out: Vec<String>,
     /// How far the runs can be compared: sure, likely, at most or withheld, with the reasons
     comparable: String,
-    /// Per step: `step` is the longest device of a step, the others are means over devices; ns
+    /// Time of a step and its parts, as in `diff_summary`: means over ranks and devices of the full steps; ns
     per_step: Vec<PartChange>,
     /// Causes that are gone, new or changed first
     causes: Vec<ToldChange>,
@@ -65,40 +64,51 @@ pub struct ToldChange {
     sentence: String,
 }
 
-/// The length of a step in the totals of `summary.json`, beside the parts of the time of all devices.
-const STEP: (&str, &str) = ("time_ns", "step");
-
 /// What is compared of a run.
 struct ComparedSide {
     summary: Value,
     findings: Vec<Batch>,
 }
 
-impl ComparedSide {
-    fn total(&self, key: &str) -> Option<f64> {
-        self.summary.get("verdict")?.get("totals")?.get(key)?.as_f64()
-    }
-
-    /// A total per step, and per device if it is summed over devices.
-    fn per_step(&self, key: &str) -> Option<f64> {
-        let devices = if key == STEP.0 { 1.0 } else { self.total("device_count")? };
-        let count = self.total("step_count")? * devices;
-        (count > 0.0).then_some(self.total(key)? / count)
-    }
+/// What `hta diff` says of two runs.
+#[derive(Default)]
+struct ToldByDiff {
+    /// What changed.
+    sentences: Vec<String>,
+    /// How far they can be compared.
+    comparable: String,
+    per_step: Vec<PartChange>,
 }
 
-/// What `hta diff` says of two runs: sentences, and how far they can be compared. Nothing where a folder
-/// lacks the tables of kernels or steps.
-fn told_by_diff([base, test]: [&Results; 2]) -> Result<(Vec<String>, String), ResultsError> {
+/// Compares two runs as `hta diff` does. Nothing is told where a folder lacks the tables of kernels or steps.
+fn told_by_diff([base, test]: [&Results; 2]) -> Result<ToldByDiff, ResultsError> {
     let options = Options::default();
     let run = |results, name| ComparedRun::read(results, name, &options);
     let pair = RunPair::new(run(base, "base")?, run(test, "test")?);
     let comparable = pair.basis(&options).ok().and_then(|basis| basis.population.into_iter().next());
-    let output = pair.compare(&[], true, &options).ok().map(|(output, _)| output.observations);
-    let sentences =
-        output.unwrap_or_default().into_iter().take(SENTENCES).map(|o| clip(&o.sentence, LONGEST));
-    Ok((sentences.collect(), clip(&comparable.unwrap_or_default(), LONGEST)))
+    let comparable = clip(&comparable.unwrap_or_default(), LONGEST);
+    let Ok((output, _)) = pair.compare(&[], true, &options) else {
+        return Ok(ToldByDiff { comparable, ..ToldByDiff::default() });
+    };
+    let sentences = output.observations.iter().take(SENTENCES).map(|o| clip(&o.sentence, LONGEST));
+    let of_steps = output.tables.iter().filter(|b| b.spec.name == Summaries::SPEC.name);
+    let rows = of_steps.flat_map(Summaries::rows).filter(|r| r.is_part || r.metric == STEP_TIME);
+    let change = |r: SummaryRow| {
+        let (base_ns, test_ns) = (r.base_ns_per_step, r.test_ns_per_step);
+        let part = if r.metric == STEP_TIME { STEP } else { r.metric }.to_string();
+        (base_ns != 0.0 || test_ns != 0.0).then_some(PartChange {
+            part,
+            base_ns,
+            test_ns,
+            delta_pct: r.delta_pct,
+        })
+    };
+    Ok(ToldByDiff { sentences: sentences.collect(), comparable, per_step: rows.filter_map(change).collect() })
 }
+
+/// The time of a step in `diff_summary`, and its name in an answer.
+const STEP_TIME: &str = "step_time";
+const STEP: &str = "step";
 
 /// The causes of a run, of which it has some if its recording allows a diagnosis.
 fn findings(results: &Results) -> Result<Vec<Batch>, ResultsError> {
@@ -125,7 +135,7 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
         let told = if has_diagnosis { told_by_diff([&base, &test])? } else { Default::default() };
         Ok((causes, told))
     });
-    let (causes, (stands_out, comparable)) = read.await?;
+    let (causes, ToldByDiff { sentences: stands_out, comparable, per_step }) = read.await?;
     for (findings, (source, _)) in causes.iter().zip(pair) {
         if let Some(reason) = withheld(findings) {
             let reason = clip(&reason, 400);
@@ -135,14 +145,7 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
     let ([base, test], [base_causes, test_causes]) = (summaries, causes);
     let base = ComparedSide { summary: base, findings: base_causes };
     let test = ComparedSide { summary: test, findings: test_causes };
-    let change = |(key, part): &(&str, &str)| {
-        let (base_ns, test_ns) = (base.per_step(key)?, test.per_step(key)?);
-        let delta_pct = (base_ns > 0.0).then(|| (test_ns - base_ns) * 100.0 / base_ns);
-        let is_there = base_ns != 0.0 || test_ns != 0.0;
-        is_there.then(|| PartChange { part: part.to_string(), base_ns, test_ns, delta_pct })
-    };
-    let per_step: Vec<PartChange> = std::iter::once(&STEP).chain(&TIME_PARTS).filter_map(change).collect();
-    if per_step.first().is_none_or(|c| c.part != "step") {
+    if per_step.first().is_none_or(|c| c.part != STEP) {
         return Err(Refusal::cannot_answer("a run has no steps with a diagnosis")
             .hint("mark steps (profiler.step()), or compare the traces: hta diff BASE TEST"));
     }
@@ -172,8 +175,7 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
 fn line(change: &PartChange) -> String {
     let (base, test) = (fmt_ns(change.base_ns.round() as i64), fmt_ns(change.test_ns.round() as i64));
     let delta = change.delta_pct.map_or("new".to_string(), fmt_signed_pct);
-    let what =
-        if change.part == "step" { "a step".to_string() } else { format!("{} in a step", change.part) };
+    let what = if change.part == STEP { "a step".to_string() } else { format!("{} in a step", change.part) };
     format!("{what}: {base} -> {test} ({delta})")
 }
 

@@ -54,7 +54,7 @@ use hta_trace::rank_trace::RankTrace;
 table! {
     /// A step's time and what it consists of on both sides, per full step, mean over the ranks compared. The
     /// changes of the parts sum to that of step_time.
-    pub(crate) struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
+    pub struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
         metric: Text, "",
             "step_time; its parts compute, waiting, transfer, unmatched, copies, idle; totals communication \
              and all_copies, which compute may hide; not_idle; gpu_time: summed durations of the activities \

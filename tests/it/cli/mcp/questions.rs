@@ -160,4 +160,9 @@ fn two_runs_are_compared_by_step_and_cause() {
     assert_eq!(list(&other["warnings"]).len(), 2, "world size and ranks: {other}");
     // 96,618,500 ns in 5 steps
     assert_eq!(other["per_step"][0]["base_ns"], json!(19_323_700.0));
+    // What stands out and the parts are figures of one comparison.
+    let transfer = list(&other["per_step"]).iter().find(|c| c["part"] == "transfer").expect("a part");
+    assert_eq!((&transfer["base_ns"], &transfer["test_ns"]), (&json!(5_000_000.0), &json!(0.0)));
+    let sentence = other["stands_out"][1].as_str().expect("a sentence");
+    assert!(sentence.contains("transfer") && sentence.contains("5.00 ms -> 0 ns"), "{other}");
 }
