@@ -1,10 +1,10 @@
--- What was odd, repaired or dropped on import
+-- What was odd, corrected or lost on import
 --
 -- Answers: can these traces be trusted?
--- Read: `loss` and `fatal` cost events or whole files; `repair` was corrected, `info` is only worth knowing. `hta
---   explain health` describes each counter.
+-- Read: `lost` and `fatal` cost events or whole files; of `corrected` the event was kept, `info` is only worth knowing.
+--   `hta explain health` describes each counter.
 -- Columns:
---   severity: fatal, loss, repair or info
+--   severity: fatal, lost, corrected or info
 --   counter: name of the counter
 --   file_count: files in which it occurred
 --   count: occurrences
@@ -19,7 +19,7 @@ WITH counters AS (
         CAST(SUM(count) AS BIGINT) AS count,
         MIN(example) AS example,
         MIN(description) AS description,
-        MAX(CASE severity WHEN 'fatal' THEN 3 WHEN 'loss' THEN 2 WHEN 'repair' THEN 1 ELSE 0 END) AS weight
+        MAX(CASE severity WHEN 'fatal' THEN 3 WHEN 'lost' THEN 2 WHEN 'corrected' THEN 1 ELSE 0 END) AS weight
     FROM health
     GROUP BY severity, counter
 )

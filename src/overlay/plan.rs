@@ -23,7 +23,7 @@ impl DrawnSource {
     /// What could not be copied from the file, one line each.
     pub fn losses(&self) -> Vec<String> {
         let health: &Health = &self.surveyed.health;
-        let of = health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss);
+        let of = health.iter().filter(|(c, _)| c.spec().severity >= Severity::Lost);
         of.map(|(counter, tally)| {
             let spec = counter.spec();
             let (rank, file) = (self.task.rank, &self.input.shown);

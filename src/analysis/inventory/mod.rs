@@ -103,7 +103,7 @@ table! {
         rank: Option<u32>, "", "rank; null where the file was refused";
         file: Text, "", "source file";
         counter: Text, "", "name of the counter";
-        severity: Text, "", "info, repair, loss or fatal";
+        severity: Text, "", "info, corrected, lost or fatal";
         count: u64, "", "occurrences";
         first_byte: Option<u64>, "bytes", "offset of the first occurrence in the unpacked file";
         example: Option<Text>, "", "the first occurrence";

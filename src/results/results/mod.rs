@@ -306,7 +306,7 @@ impl Results {
     /// When the table is damaged.
     pub fn has_loss(&self) -> Result<bool, ResultsError> {
         let mut has_loss = false;
-        let lost = [Severity::Loss, Severity::Fatal].map(Severity::name);
+        let lost = [Severity::Lost, Severity::Fatal].map(Severity::name);
         self.read::<Defect>(|defect| has_loss |= lost.contains(&defect.severity))?;
         Ok(has_loss)
     }

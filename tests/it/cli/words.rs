@@ -2,6 +2,8 @@
 
 use crate::run::{answer, options};
 use crate::shared;
+use hta::analysis::inventory::HealthTable;
+use hta::health::Severity;
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -82,4 +84,30 @@ fn every_value_of_a_key_column_is_a_topic() {
     };
     let unknown: Vec<_> = found.iter().filter(|(word, _)| !is_topic(word)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+/// One word has one meaning on all screens: severities are named as the table `health` has them.
+#[test]
+fn every_text_about_severities_has_the_words_of_the_table() {
+    let read = |path: &str| {
+        std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR")))
+            .expect("a file of the project")
+    };
+    let page = read("src/cli/explain/health.md");
+    let (query, style) = (read("queries/import_health.sql"), read("src/results/output/html/page.css"));
+    for severity in Severity::ALL.map(|severity| severity.name()) {
+        let line = page.lines().find(|line| line.trim_start().starts_with(&format!("{severity} ")));
+        assert!(line.is_some(), "`hta explain health` does not describe {severity}");
+        let doc = HealthTable::SPEC.column_spec("severity").expect("a column").doc;
+        assert!(doc.contains(severity), "the table does not name {severity}");
+        if severity != "info" {
+            assert!(query.contains(&format!("WHEN '{severity}' THEN")), "the query does not rank {severity}");
+            assert!(style.contains(&format!(".severity-{severity}")), "the page does not mark {severity}");
+        }
+    }
+    for old in ["'loss'", "`loss`", "'repair'", "`repair`", "severity-loss", "severity-repair"] {
+        for (name, text) in [("health.md", &page), ("import_health.sql", &query), ("page.css", &style)] {
+            assert!(!text.contains(old), "{name}: {old}");
+        }
+    }
 }

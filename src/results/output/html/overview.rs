@@ -12,6 +12,7 @@ use hta_analysis::inventory::edge_notes::{self, Noted};
 use hta_analysis::inventory::record_edges::RecordEdgeTable;
 use hta_analysis::recording::facts::{IN_EVENTS, RECORDED, Recordings};
 use hta_analysis::recording::step_noun;
+use hta_base::health::Severity;
 use hta_base::table::schema::Text;
 use hta_base::units::Span;
 use hta_base::wording::ranks::rank_list;
@@ -39,7 +40,7 @@ const RANKS: &[Heading] = &[
 
 /// Columns of the grid `health`.
 const PROBLEMS: &[Heading] = &[
-    ("severity", "severity", CellType::Text, "fatal, loss, repair or info"),
+    ("severity", "severity", CellType::Text, "fatal, lost, corrected or info"),
     ("counter", "what", CellType::Text, "`hta explain health` lists every counter"),
     ("count", "cases", CellType::Count, "over all ranks"),
     ("ranks", "ranks", CellType::Count, "ranks that have it"),
@@ -292,7 +293,7 @@ pub(crate) fn energy(results: &Results, set: &SetSummary) -> Result<Option<Strin
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut kinds: BTreeMap<(u8, String), [Option<String>; 4]> = BTreeMap::new();
+    let mut kinds: BTreeMap<(usize, String), [Option<String>; 4]> = BTreeMap::new();
     let mut counts: Tally<2, 1> = Tally::default();
     let mut refused: Vec<(String, String, String)> = Vec::new();
     let there = results.read::<Problem>(|r| {
@@ -300,14 +301,9 @@ pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, Re
             refused.push((r.severity.to_string(), r.file.to_string(), r.description.to_string()));
             return;
         }
-        let order = match r.severity {
-            "fatal" => 0,
-            "lost" => 1,
-            "corrected" => 2,
-            _ => 3,
-        };
+        let order = Severity::ALL.iter().rev().position(|severity| severity.name() == r.severity);
         counts.add([r.severity, r.counter], r.rank.unwrap_or(u32::MAX), [r.count as i64]);
-        let kind = kinds.entry((order, r.counter.to_string())).or_default();
+        let kind = kinds.entry((order.unwrap_or(usize::MAX), r.counter.to_string())).or_default();
         for (kept, found) in
             kind.iter_mut().zip([Some(r.severity), Some(r.description), Some(r.file), r.example])
         {

@@ -60,7 +60,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "health",
         name: "Input",
         heading: "Problems of the input",
-        about: "What was lost, repaired, or odd in the trace files, and files that were refused.",
+        about: "What was lost, corrected, or odd in the trace files, and files that were refused.",
         topics: &["health"],
         make: Some(|of, texts| overview::health(of.results, texts)),
         grids: &[

@@ -116,7 +116,7 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems, is_full: bool) -> 
 pub fn loss_lines(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     for (rank, file, health) in &outcome.rank_health {
-        for (counter, tally) in health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss) {
+        for (counter, tally) in health.iter().filter(|(c, _)| c.spec().severity >= Severity::Lost) {
             lines.push(format!(
                 "hta: rank {rank} ({file}): {} x {}: {}",
                 fmt_count(tally.count),

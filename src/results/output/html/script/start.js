@@ -55,7 +55,7 @@ function heading() {
     ` · ${plural(s.events, "event")}, ${bytes(s.json_bytes)} of JSON · ${ns(s.length_ns)} recorded`,
     s.energy ? ` · energy: ${s.energy}` : "");
   if (s.missing) {
-    byId("set").append(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
+    byId("set").append(" · ", make("span", { class: "severity-lost" }, `missing: ranks ${short(s.missing, 60)}`));
   }
   const began = s.began_ms === null ? "" : new Date(s.began_ms).toISOString().replace("T", " ").slice(0, 16);
   const job = [short(resultsFolder(), 60), began && `${began} UTC`].filter((of) => of).join(", ");
@@ -78,7 +78,7 @@ function verdict() {
   byId("verdict").append(...(told ? told.of("text") : []).map((line) => make("p", {}, ...sentence(line))));
   if (refusals) {
     const why = `The runs are different work: ${refusals.of("text").join("; ")}.`;
-    byId("verdict").append(make("p", { class: "severity-loss" }, why));
+    byId("verdict").append(make("p", { class: "severity-lost" }, why));
   }
   if (baseline) stepBars(byId("verdict"));
 }

@@ -42,7 +42,7 @@ export function findingsSection(f) {
   const before = new Map(old?.list().map((row) => [row("id"), row("recoverable_pct")]));
   const was = (id) => (before.get(id) === null ? "was -" : `was ${percent(before.get(id))}`);
   const versus = (id) => baseline && (before.has(id)
-    ? make("span", {}, was(id)) : make("span", { class: "severity-loss" }, "new"));
+    ? make("span", {}, was(id)) : make("span", { class: "severity-lost" }, "new"));
   // the page opens with it, or with that of the comparison
   if (baseline && verdict) {
     const lines = verdict.of("text").map((line) => make("p", {}, ...sentence(line)));
@@ -67,7 +67,7 @@ export function findingsSection(f) {
       of("rank_label") === null ? null : mark(short(of("rank_label"), 60)),
       of("step_labels") === null ? null : mark(`step ${short(of("step_labels"), 40)}`),
       mark(of("certainty"), { title: of("reason") || grid.byName.get("certainty").doc,
-        class: ["sure", "likely"].includes(of("certainty")) ? "" : "severity-loss" }),
+        class: ["sure", "likely"].includes(of("certainty")) ? "" : "severity-lost" }),
       mark(of("kind"), { class: "mono" }), versus(of("id")));
   }
 

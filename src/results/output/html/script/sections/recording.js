@@ -15,7 +15,7 @@ export function healthSection(f) {
     refused.rows && `${plural(refused.rows + refused.rest, "file was", "files were")} not analysed.`,
   ].filter((text) => text);
   const isLoss = lost || refused.of("severity").includes("fatal");
-  f.body.append(make("p", { class: isLoss ? "severity-loss" : "note" }, told.join(" ")));
+  f.body.append(make("p", { class: isLoss ? "severity-lost" : "note" }, told.join(" ")));
   if (lost || repaired) f.openTable(problems);
   if (refused.rows) f.openTable(refused);
 }
