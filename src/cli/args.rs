@@ -334,6 +334,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        crate::cli::command().debug_assert();
+        crate::cli::command::command().debug_assert();
     }
 }

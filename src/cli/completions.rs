@@ -27,10 +27,9 @@ pub fn command() -> Command {
         .arg(shell.help("the shell that it is for"))
 }
 
-pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+pub fn run(matches: &ArgMatches, mut root: Command) -> anyhow::Result<Exit> {
     let Some(&shell) = matches.get_one::<Shell>("shell") else { return Ok(Exit::Nothing) };
     let mut bytes = Vec::new();
-    let mut root = crate::cli::command();
     generate(shell, &mut root, "hta", &mut bytes);
     if shell == Shell::Fish {
         bytes.extend(names_for_fish(&root).into_bytes());

@@ -5,6 +5,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
 use crate::cli::{glossary, values};
+use clap::Command;
 use hta_analysis::api::Analysis;
 use hta_analysis::diagnosis::CauseKind;
 use hta_analysis::inventory;
@@ -31,8 +32,8 @@ use std::fmt::Write;
 /// Width of wrapped text, columns.
 const WIDTH: usize = 80;
 
-/// The page of a name of some words; without any, all names.
-pub fn run(words: &[&str]) -> anyhow::Result<Exit> {
+/// The page of a name of some words, or the help of a command of that name; without any, all names.
+pub fn run(words: &[&str], command_line: fn() -> Command) -> anyhow::Result<Exit> {
     let name = words.join(" ");
     if name.is_empty() {
         return crate::cli::list::run(None);
@@ -40,7 +41,7 @@ pub fn run(words: &[&str]) -> anyhow::Result<Exit> {
     let name = name.as_str();
     let text = page(name).or_else(|e| {
         // Commands without a page of their own have their help.
-        let mut root = crate::cli::command();
+        let mut root = command_line();
         root.build();
         root.find_subcommand_mut(name).map(|command| command.render_help().to_string()).ok_or(e)
     })?;

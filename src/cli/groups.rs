@@ -130,7 +130,7 @@ fn with_example(command: Command, example: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::GROUPS;
-    use crate::cli::command;
+    use crate::cli::command::command;
     use std::collections::BTreeSet;
 
     #[test]

@@ -45,8 +45,8 @@ pub fn add(root: Command) -> Command {
     root.mut_subcommand("man", |man| man.mut_arg("command", |arg| known::complete(arg, names)))
 }
 
-pub fn run(args: &ManArgs) -> anyhow::Result<Exit> {
-    let mut root = crate::cli::command().disable_help_subcommand(true);
+pub fn run(args: &ManArgs, command_line: Command) -> anyhow::Result<Exit> {
+    let mut root = command_line.disable_help_subcommand(true);
     root.build();
     let Some(folder) = &args.out else {
         let page = page(find(&root, args.command.as_deref())?)?;
