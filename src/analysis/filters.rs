@@ -17,7 +17,7 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Table, TableSpec, Text};
 use hta_read::error::SetError;
 use hta_trace::category::Class;
-use hta_trace::rank_trace::RankTrace;
+use hta_trace::rank_trace::{RankTrace, StepFilter};
 use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,6 +116,17 @@ fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Option
         }
     }
     out
+}
+
+/// Checks that a filter chooses one of these steps, index and label, which are in order.
+///
+/// # Errors
+/// When it chooses none.
+pub fn check_steps(filter: &StepFilter, all: &[(u32, Option<i64>)]) -> Result<(), SetError> {
+    match all.iter().any(|(index, label)| filter.keeps(*index, *label)) {
+        true => Ok(()),
+        false => Err(nothing("--steps", filter.to_string(), &shown(all))),
+    }
 }
 
 /// Steps in the notation of the command line: ranges of labels, or else indices.

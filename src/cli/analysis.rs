@@ -1,7 +1,7 @@
 //! The subcommands of single analyses: each prints one table or the text report of its analysis on standard
 //! output.
 
-use crate::cli::args::{TraceArgs, refuse_for_results};
+use crate::cli::args::{NARROWING, TraceArgs, refuse_for_results};
 use crate::cli::captures::CaptureArgs;
 use crate::cli::exit::Exit;
 use crate::cli::known;
@@ -26,7 +26,7 @@ use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
 use hta_results::results::{Results, ResultsError};
-use hta_results::run::{Request, RowSink, from_results, run as run_pipeline};
+use hta_results::run::{Request, RowSink, from_results, narrowed, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 use std::io;
@@ -170,13 +170,20 @@ fn on_results(
 ) -> anyhow::Result<Exit> {
     let settings = analyses.iter().flat_map(|a| a.about().settings);
     let of_traces: Vec<&str> = settings.map(Setting::name).chain([OF_CAPTURE]).collect();
-    refuse_for_results(matches, &of_traces, results.folder())?;
+    refuse_for_results(matches, &of_traces, &NARROWING, results.folder())?;
     if let Some(tool) = args.output.columns_of() {
         let (option, place) = (format!("--format {tool}"), results.folder().display().to_string());
         return Err(ResultsError::OnlyForTraces { option, place }.into());
     }
     let tables: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&tables)?;
+    let ranks = args.traces.common.ranks.numbers().map_err(|option| ResultsError::OnlyForTraces {
+        option,
+        place: results.folder().display().to_string(),
+    })?;
+    let is_narrowed = !ranks.is_empty() || options.model.steps.is_some();
+    let narrower = if is_narrowed { Some(narrowed(results, analyses, options, ranks)?) } else { None };
+    let results = narrower.as_ref().unwrap_or(results);
     let mut guarded = Inputs::default();
     guarded.add_results(results.folder());
     args.output.allow(&guarded)?;

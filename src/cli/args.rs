@@ -184,19 +184,24 @@ pub fn with_readers(command: Command) -> Command {
     AcrossArgs::augment_args(CommonArgs::augment_args(command))
 }
 
+/// Options that choose ranks and steps, which some commands take with results, too.
+pub const NARROWING: [&str; 2] = ["ranks", "steps"];
+
 /// Refuses options that choose or read traces, because results hold what was analysed. `own` are further
-/// options of the command that only traces take.
+/// options of the command that only traces take, `taken` those that it takes with results.
 ///
 /// # Errors
 /// When one is given.
 pub fn refuse_for_results(
     matches: &ArgMatches,
     own: &[&str],
+    taken: &[&str],
     results: &Location,
 ) -> Result<(), ResultsError> {
     let readers = with_readers(Command::new("traces"));
     let of_traces =
         readers.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| !FOR_RESULTS.contains(id));
+    let of_traces = of_traces.filter(|id| !taken.contains(id));
     // A command need not have all of them.
     let has = |id: &&str| matches.try_contains_id(id).is_ok();
     let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);

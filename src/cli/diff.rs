@@ -162,7 +162,7 @@ fn dumps(
 /// Refuses options that only traces take, if a side is results.
 fn refuse_of_traces(sides: &[DiffSide], matches: &ArgMatches, own: &[&str]) -> Result<(), ResultsError> {
     sides.iter().try_for_each(|side| match side {
-        DiffSide::Results(results) => refuse_for_results(matches, own, results.folder()),
+        DiffSide::Results(results) => refuse_for_results(matches, own, &[], results.folder()),
         DiffSide::Traces(..) => Ok(()),
     })
 }

@@ -209,7 +209,7 @@ impl QueryArgs {
         limit: Option<MemoryLimit>,
         matches: &ArgMatches,
     ) -> anyhow::Result<QueryAnswer> {
-        refuse_for_results(matches, &[], folder).map_err(QueryError::from)?;
+        refuse_for_results(matches, &[], &[], folder).map_err(QueryError::from)?;
         let mut guarded = Inputs::default();
         guarded.add_results(folder);
         self.allow(guarded)?;

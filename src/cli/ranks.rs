@@ -34,6 +34,18 @@ impl RanksArg {
         matches!(self.ranks, Some(RankChoice::Along(_)))
     }
 
+    /// The ranges of ranks, which need no files to be known; empty for all ranks.
+    ///
+    /// # Errors
+    /// When ranks are asked for by coordinates, as they were written on the command line.
+    pub fn numbers(&self) -> Result<&[(u32, u32)], String> {
+        match &self.ranks {
+            None => Ok(&[]),
+            Some(RankChoice::Numbers(ranges)) => Ok(&ranges.0),
+            Some(RankChoice::Along(_)) => Err("--ranks with coordinates".to_string()),
+        }
+    }
+
     /// The ranges among the ranks of these files; empty for all ranks.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use hta_base::table::view::TableError;
 use hta_base::units::{MemoryLimit, fmt_bytes};
+use hta_read::error::SetError;
 use hta_read::files::Fault;
 use std::io;
 use std::path::Path;
@@ -21,6 +22,14 @@ pub enum ResultsError {
     TooLarge { path: String, limit: MemoryLimit },
     #[error("cannot print `{analysis}` from results: its text needs more than the tables in {place}")]
     NoText { analysis: &'static str, place: String },
+    #[error(
+        "cannot use {option} for `{analysis}` of results: it compares ranks, so that its rows depend on all of them"
+    )]
+    NotNarrowed { option: &'static str, analysis: &'static str },
+    #[error("cannot find the ranks asked for: the set holds {0}")]
+    NoSuchRank(String),
+    #[error(transparent)]
+    Set(#[from] SetError),
     #[error("cannot use {place} here: expected traces, found the results of a run")]
     NoTraces { place: String },
     #[error("cannot use {option}: expected traces, found the results in {place}")]
@@ -46,6 +55,11 @@ impl ResultsError {
             ResultsError::NoText { .. } => {
                 Some("leave --top out, or give the traces; its tables have all rows (--format csv)")
             }
+            ResultsError::NotNarrowed { .. } => {
+                Some("leave it out, or give the traces instead of the results")
+            }
+            ResultsError::NoSuchRank(_) => None,
+            ResultsError::Set(error) => error.hint(),
             ResultsError::NoTraces { .. } => Some(
                 "this needs every event: give the traces; hta open, query, and the commands of analyses take \
                  results",

@@ -268,7 +268,7 @@ pub(crate) fn note_cut_ends(inventory: &[Partial], outputs: &mut [AnalysisAnswer
 
 /// Repeats doubts about the classes of kernels beside what is told of overlap. What is told of ranks and
 /// transfers is a bound then, with the same reason.
-fn note_doubts(recording: &Recording, outputs: &mut [AnalysisAnswer]) {
+pub(crate) fn note_doubts(recording: &Recording, outputs: &mut [AnalysisAnswer]) {
     let doubts: Vec<&str> = class_doubts(recording).filter_map(|l| l.sentence.split(". ").next()).collect();
     for (_, output) in outputs.iter_mut().filter(|(analysis, _)| analysis.about().tells_overlap) {
         doubts.iter().for_each(|doubt| output.note((*doubt).to_string()));

@@ -1,0 +1,168 @@
+//! Results narrowed to some ranks or steps: the tables that a run on these alone would leave, in memory.
+//!
+//! What an analysis leaves of a rank are its tables, so that of chosen ranks all that follows from them is made
+//! once more: sums over ranks, and what stands out. That holds for analyses that look at one rank after the
+//! other. Those that compare ranks are refused, because each of their rows depends on all ranks.
+
+use crate::results::{Results, ResultsError, columns};
+use crate::run::reduce::{leave_out_for_serving, note_cut_ends, note_doubts};
+use crate::run::withhold::withhold;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
+use hta_analysis::api::{Analysis, Options, Partial};
+use hta_analysis::filters;
+use hta_analysis::inventory::notes;
+use hta_analysis::inventory::record_edges::RecordEdgeTable;
+use hta_analysis::inventory::without_rows::WithoutRows;
+use hta_analysis::inventory::{HealthTable, KernelRules, Ranks};
+use hta_analysis::job::Job;
+use hta_analysis::recording::Recording;
+use hta_analysis::recording::facts::Recordings;
+use hta_base::table::column::Column;
+use hta_base::table::schema::{Batch, TableSpec};
+use hta_base::wording::ranks::ranks_named;
+use hta_trace::rank_trace::StepFilter;
+use std::collections::{BTreeMap, BTreeSet};
+
+columns! {
+    NamedRank of Ranks { rank }
+}
+
+/// The tables of the inventory that sentences are made of.
+const OF_INVENTORY: [&TableSpec; 5] =
+    [Ranks::SPEC, Recordings::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, HealthTable::SPEC];
+
+/// The results of these ranks (inclusive ranges; all if empty) and of the steps that the options choose.
+///
+/// # Errors
+/// When an analysis compares ranks, nothing is chosen, or a table is missing or damaged.
+pub fn narrowed(
+    results: &Results,
+    analyses: &[&'static dyn Analysis],
+    options: &Options,
+    ranks: &[(u32, u32)],
+) -> Result<Results, ResultsError> {
+    let option = if ranks.is_empty() { "--steps" } else { "--ranks" };
+    let chosen = chosen_ranks(results, ranks)?;
+    let compares = |a: &&&dyn Analysis| {
+        let about = a.about();
+        about.joins_ranks || about.joins_peers || !about.kept_tables.is_empty()
+    };
+    if let Some(analysis) = analyses.iter().find(compares) {
+        return Err(ResultsError::NotNarrowed { option, analysis: analysis.stem() });
+    }
+    let of_ranks = |spec| divided(results, spec, &chosen);
+    let mut inventory: BTreeMap<u32, Partial> =
+        chosen.iter().map(|rank| (*rank, Partial { rank: *rank, ..Partial::default() })).collect();
+    for spec in OF_INVENTORY {
+        for (rank, batch) in of_ranks(spec)? {
+            inventory.entry(rank).or_default().tables.push(batch);
+        }
+    }
+    let inventory: Vec<Partial> = inventory.into_values().collect();
+    let nobody = Job::nobody(options.across.clock);
+    let recordings = inventory.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
+    Recording::of(recordings, &nobody).give_to(&nobody);
+    let (mut outputs, mut steps) = (Vec::new(), BTreeSet::new());
+    for analysis in analyses {
+        let about = analysis.about();
+        let mut partials: BTreeMap<u32, Partial> =
+            chosen.iter().map(|rank| (*rank, Partial { rank: *rank, ..Partial::default() })).collect();
+        let is_rolled = |spec: &TableSpec| about.rollups.iter().any(|r| r.table.name == spec.name);
+        for spec in about.tables.iter().filter(|spec| !is_rolled(spec)) {
+            for (rank, batch) in of_ranks(spec)? {
+                let batch = match &options.model.steps {
+                    Some(filter) => of_steps(&batch, filter, &mut steps),
+                    None => batch,
+                };
+                partials.entry(rank).or_default().tables.push(batch);
+            }
+        }
+        let partials: Vec<Partial> = partials.into_values().collect();
+        let mut output = analysis.reduce(&partials, &nobody, options);
+        withhold(&mut output, *analysis, &partials, &nobody, options);
+        analysis.complete(&partials, &mut output);
+        outputs.push((*analysis, output));
+    }
+    if let Some(filter) = &options.model.steps {
+        filters::check_steps(filter, &steps.into_iter().collect::<Vec<_>>())?;
+    }
+    leave_out_for_serving(&inventory, &mut outputs);
+    note_cut_ends(&inventory, &mut outputs);
+    note_doubts(&Recording::of_job(&nobody), &mut outputs);
+    let notes = notes::table(outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));
+    let reasons = of_ranks(WithoutRows::SPEC)?.into_iter().map(|(_, batch)| batch);
+    let tables = outputs.into_iter().flat_map(|(_, output)| output.tables);
+    let tables = inventory.into_iter().flat_map(|p| p.tables).chain(reasons).chain(tables).chain([notes]);
+    Ok(Results::in_memory(results.folder().clone(), tables))
+}
+
+/// The ranks that are asked for, of those that the results have.
+fn chosen_ranks(results: &Results, asked: &[(u32, u32)]) -> Result<BTreeSet<u32>, ResultsError> {
+    let mut all = BTreeSet::new();
+    results.read::<NamedRank>(|r| {
+        all.insert(r.rank);
+    })?;
+    let is_asked = |rank: &u32| asked.is_empty() || asked.iter().any(|(a, b)| (*a..=*b).contains(rank));
+    let chosen: BTreeSet<u32> = all.iter().copied().filter(is_asked).collect();
+    if chosen.is_empty() {
+        return Err(ResultsError::NoSuchRank(ranks_named(&all.into_iter().collect::<Vec<_>>())));
+    }
+    Ok(chosen)
+}
+
+/// The rows of each chosen rank of a table, whose first column is the rank. Of another table none: it was made
+/// when all ranks were known, and is made again.
+fn divided(
+    results: &Results,
+    spec: &'static TableSpec,
+    chosen: &BTreeSet<u32>,
+) -> Result<Vec<(u32, Batch)>, ResultsError> {
+    if spec.columns.first().is_none_or(|c| c.name != "rank") {
+        return Ok(Vec::new());
+    }
+    let batches = results.batches(spec)?.ok_or_else(|| results.no_table(spec))?;
+    let mut rows: BTreeMap<u32, Vec<RecordBatch>> = BTreeMap::new();
+    for all in batches.iter().map(Batch::rows) {
+        let Some(ranks) = all.columns().first().and_then(|c| c.as_primitive_opt::<UInt32Type>()) else {
+            continue;
+        };
+        let mut from = 0;
+        for run in ranks.values().chunk_by(|a, b| a == b) {
+            if chosen.contains(&run[0]) {
+                rows.entry(run[0]).or_default().push(all.slice(from, run.len()));
+            }
+            from += run.len();
+        }
+    }
+    let whole = |(rank, rows): (u32, Vec<RecordBatch>)| {
+        let whole = concat_batches(&spec.schema(), &rows).map_err(|e| {
+            ResultsError::damaged(results.folder(), "the columns that `hta explain` declares", e)
+        })?;
+        Ok((rank, Batch::new(spec, whole)))
+    };
+    rows.into_iter().map(whole).collect()
+}
+
+/// The rows of a table without those of steps that are not chosen. Adds the steps that there are.
+fn of_steps(batch: &Batch, filter: &StepFilter, steps: &mut BTreeSet<(u32, Option<i64>)>) -> Batch {
+    let (Some(step), label) = (batch.column("step"), batch.column("step_label")) else {
+        return batch.clone();
+    };
+    let has_labels = label.is_some();
+    let int = |column: Option<Column>, row: usize| column.and_then(|c| c.int(row));
+    let is_kept = |row: usize| {
+        let Some(index) = step.int(row).and_then(|index| u32::try_from(index).ok()) else { return true };
+        let label = int(label, row);
+        steps.extend(has_labels.then_some((index, label)));
+        filter.keeps(index, label)
+    };
+    let kept: BooleanArray = (0..batch.len()).map(is_kept).map(Some).collect();
+    match filter_record_batch(&batch.rows(), &kept) {
+        Ok(rows) => Batch::new(batch.spec, rows),
+        Err(_) => batch.clone(),
+    }
+}
