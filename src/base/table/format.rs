@@ -36,6 +36,9 @@ const UNITS: [(&str, &str, CellType); 10] = [
     ("_c", "C", CellType::Number),
 ];
 
+/// The unit of a share of one.
+const SHARE: &str = "share";
+
 /// What is counted, with its plural.
 const NOUNS: [(&str, &str); 9] = [
     ("rank", "ranks"),
@@ -56,6 +59,7 @@ impl CellType {
         let known = UNITS.iter().find(|of| of.1 == unit).map(|of| of.2);
         match (kind, known) {
             ("text", _) => CellType::Text,
+            _ if unit == SHARE => CellType::Ratio,
             (_, Some(CellType::Ns)) if is_instant(name) => CellType::Id,
             (_, Some(known)) => known,
             ("f64", None) => CellType::Number,

@@ -16,7 +16,8 @@ pub enum Role {
     Most(&'static str, &'static str),
     /// The sum of the other column over the rows that have this text.
     SumOfMost(&'static str, &'static str),
-    /// The mean, weighted by another column; rows without a value or a weight are left out.
+    /// The mean, weighted by another column, or `""`: each row alike; rows without a value or a weight are left
+    /// out.
     Mean(&'static str, &'static str),
     /// Number of ranks that have the key.
     Ranks,
@@ -57,6 +58,9 @@ macro_rules! role {
     };
     (sum_of_most($of:ident, $by:ident)) => {
         $crate::table::role::Role::SumOfMost(stringify!($of), stringify!($by))
+    };
+    (mean($of:ident)) => {
+        $crate::table::role::Role::Mean(stringify!($of), "")
     };
     (mean($of:ident, $by:ident)) => {
         $crate::table::role::Role::Mean(stringify!($of), stringify!($by))

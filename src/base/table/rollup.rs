@@ -298,9 +298,10 @@ impl ColumnSums {
                 }
             }
             Role::Mean(name, weight) => {
-                let (of, weight) = (cell(name), cell(weight));
+                let (of, weights) = (cell(name), (!weight.is_empty()).then(|| cell(weight)));
+                let weight_of = |row: usize| weights.as_ref().map_or(Some(1.0), |of| of(row).float());
                 for r in rows {
-                    if let (Some(value), Some(weight)) = (of(r.row).float(), weight(r.row).float()) {
+                    if let (Some(value), Some(weight)) = (of(r.row).float(), weight_of(r.row)) {
                         self.values[r.group].add(&Value::Float(value * weight));
                         self.others[r.group].add(&Value::Float(weight));
                     }

@@ -32,7 +32,8 @@ pub struct ViewSpec {
     pub optional: &'static [&'static str],
     /// Rows that are shown: those for which all of these hold.
     pub keep: &'static [Keep],
-    /// Column by which rows fall; empty: in the order of the table.
+    /// Columns by which rows fall, or rise with `ascending` behind the name, in the notation of the order of a
+    /// table; what is unknown comes last. Empty: in the order of the table.
     pub by: &'static str,
     pub fold: Fold,
     /// Column of counts by which sums are divided for people, such as the number of windows; empty: none.
@@ -40,7 +41,10 @@ pub struct ViewSpec {
     /// Columns whose share of their sum over all rows that are kept stands behind the columns, with the heading
     /// of the share.
     pub shares: &'static [(&'static str, &'static str)],
-    /// Shares in percent that are drawn as a bar behind the columns, each with its mark.
+    /// Columns whose part of another column of the row stands behind the columns in percent: the part, the
+    /// whole, and the heading.
+    pub percents: &'static [(&'static str, &'static str, &'static str)],
+    /// Shares of the whole that are drawn as a bar behind the columns, each with its mark.
     pub bar: &'static [(char, &'static str)],
     /// Largest number of rows, however many are asked for.
     pub most: usize,
@@ -65,12 +69,23 @@ impl ViewSpec {
             fold: Fold::Rest,
             per: "",
             shares: &[],
+            percents: &[],
             bar: &[],
             most: usize::MAX,
             sums: &[],
             notes: &[],
             none: "",
         }
+    }
+
+    /// Columns that rows are sorted by, and whether their values rise.
+    pub(crate) fn order(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.by.split(", ").filter(|name| !name.is_empty()).map(|part| {
+            match part.strip_suffix(" ascending") {
+                Some(name) => (name, true),
+                None => (part, false),
+            }
+        })
     }
 
     /// Whether it is made of this table.

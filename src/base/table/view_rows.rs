@@ -97,6 +97,7 @@ impl ViewSpec {
         let mut names: Vec<&'static str> = self.columns.to_vec();
         names.extend(self.bar.iter().map(|(_, name)| *name));
         names.extend(self.shares.iter().map(|(name, _)| *name));
+        names.extend(self.percents.iter().flat_map(|(part, whole, _)| [*part, *whole]));
         for keep in self.keep {
             match keep {
                 Keep::Positive(name) | Keep::Is(name, _) | Keep::Null(name) | Keep::Known(name) => {
@@ -113,7 +114,8 @@ impl ViewSpec {
                 Note::Text(_) | Note::Made(_) => {}
             }
         }
-        names.extend([self.by, self.per].into_iter().filter(|name| !name.is_empty()));
+        names.extend(self.order().map(|(name, _)| name));
+        names.extend(Some(self.per).filter(|name| !name.is_empty()));
         if self.columns.contains(&"step") {
             names.push("step_label");
         }
@@ -231,9 +233,20 @@ impl<'a> KeptRows<'a> {
     }
 
     fn sort(&mut self) {
-        if let Some(by) = self.at(self.view.by) {
-            self.rows.sort_by(|a, b| compare(&b[by], &a[by]));
-        }
+        let by: Vec<(usize, bool)> =
+            self.view.order().filter_map(|(name, rises)| Some((self.at(name)?, rises))).collect();
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by(|a, b| {
+            let of_column = |(at, rises): &(usize, bool)| {
+                let (a, b) = (self.of_unit(a, *at), self.of_unit(b, *at));
+                match a.is_null() || b.is_null() || !rises {
+                    true => compare(&b, &a),
+                    false => compare(&a, &b),
+                }
+            };
+            by.iter().map(of_column).fold(Ordering::Equal, Ordering::then)
+        });
+        self.rows = rows;
     }
 
     fn cut(&mut self) {
@@ -285,8 +298,16 @@ impl<'a> KeptRows<'a> {
                 row.push(share.map_or(Value::Null, Value::Float));
             }
         }
+        for (part, whole, heading) in self.view.percents {
+            let Some((part, whole)) = self.at(part).zip(self.at(whole)) else { continue };
+            columns.push(ViewColumn::made("percent", Cow::Borrowed(heading), CellType::Percent));
+            for (row, of) in rows.iter_mut().zip(&self.rows) {
+                row.push(quotient(&of[part], &of[whole], 100.0));
+            }
+        }
         if !self.view.bar.is_empty() {
-            columns.push(self.bar_column());
+            columns.push(ViewColumn::made("picture", Cow::Borrowed("picture"), CellType::Text));
+            notes.extend(self.marks());
             for (row, of) in rows.iter_mut().zip(&self.rows) {
                 row.push(Value::Text(self.bar_of(of).into()));
             }
@@ -353,9 +374,10 @@ impl<'a> KeptRows<'a> {
         let mut row = self.joined(&others);
         row[rank] = Value::Text(name.clone().into());
         self.rows.push(row);
-        let by =
-            self.at(self.view.by).and_then(|at| self.specs.get(at)).map_or(Cow::Borrowed(""), |s| s.title());
-        Some(format!("{name}: together, with no more {by}; each is in the table {}", self.view.of.name))
+        let (by, rises) = self.view.order().next()?;
+        let by = self.view.of.column_spec(by).map_or(Cow::Borrowed(""), |s| s.title());
+        let than = if rises { "less" } else { "more" };
+        Some(format!("{name}: together, with no {than} {by}; each is in the table {}", self.view.of.name))
     }
 
     /// Rows as one, column by column as their roles say.
@@ -366,17 +388,16 @@ impl<'a> KeptRows<'a> {
             column(at).for_each(|v| sum.add(v));
             sum
         };
-        let quotient = |part: &str, whole: &str, factor: f64| {
-            let of = |name: &str| self.at(name).map(sum).and_then(|v| v.float());
-            match (of(part), of(whole)) {
-                (Some(part), Some(whole)) if whole != 0.0 => Value::Float(factor * part / whole),
-                _ => Value::Null,
-            }
+        let of_sums = |part: &str, whole: &str, factor: f64| {
+            let of = |name: &str| self.at(name).map(sum).unwrap_or_default();
+            quotient(&of(part), &of(whole), factor)
         };
         let mean = |at: usize, weight: &str| {
-            let weight = self.at(weight)?;
-            let pairs =
-                rows.iter().filter_map(|row| Some((row.get(at)?.float()?, row.get(weight)?.float()?)));
+            let weight_of = |row: &Vec<Value>| match weight {
+                "" => Some(1.0),
+                weight => row.get(self.at(weight)?)?.float(),
+            };
+            let pairs = rows.iter().filter_map(|row| Some((row.get(at)?.float()?, weight_of(row)?)));
             let (sum, weights) = pairs.fold((0.0, 0.0), |(s, w), (v, weight)| (s + v * weight, w + weight));
             (weights > 0.0).then(|| Value::Float(sum / weights))
         };
@@ -389,8 +410,8 @@ impl<'a> KeptRows<'a> {
             Role::Sum(_) | Role::Ranks | Role::Rows => sum(at),
             Role::Min(_) => extreme(at, Ordering::Less),
             Role::Max(_) | Role::MaxOfRank(_) => extreme(at, Ordering::Greater),
-            Role::Ratio(part, whole) => quotient(part, whole, 1.0),
-            Role::Percent(part, whole) => quotient(part, whole, 100.0),
+            Role::Ratio(part, whole) => of_sums(part, whole, 1.0),
+            Role::Percent(part, whole) => of_sums(part, whole, 100.0),
             Role::Mean(_, weight) => mean(at, weight).unwrap_or_default(),
             _ => Value::Null,
         };
@@ -399,27 +420,40 @@ impl<'a> KeptRows<'a> {
 
     /// A row with its sums divided by the column that the view names.
     fn per_unit(&self, row: &[Value]) -> Vec<Value> {
+        (0..row.len()).map(|at| self.of_unit(row, at)).collect()
+    }
+
+    /// A cell of it.
+    fn of_unit(&self, row: &[Value], at: usize) -> Value {
         let units = self.at(self.view.per).and_then(|at| row.get(at)).and_then(Value::int).filter(|n| *n > 1);
-        let Some(units) = units else { return row.to_vec() };
-        let cell = |(value, spec): (&Value, &&ColumnSpec)| match (value, spec.role) {
-            (Value::Int(v), Role::Sum(_)) => Value::Int(v / i128::from(units)),
-            (Value::Float(v), Role::Sum(_)) => Value::Float(v / units as f64),
-            _ => value.clone(),
+        match (row.get(at), self.specs.get(at).map(|spec| spec.role), units) {
+            (Some(Value::Int(v)), Some(Role::Sum(_)), Some(units)) => Value::Int(v / i128::from(units)),
+            (Some(Value::Float(v)), Some(Role::Sum(_)), Some(units)) => Value::Float(v / units as f64),
+            (value, ..) => value.cloned().unwrap_or_default(),
+        }
+    }
+
+    /// What the marks of the bars stand for, without those that no row has.
+    fn marks(&self) -> Option<String> {
+        let is_drawn = |at: &usize| self.rows.iter().any(|row| row.get(*at).is_some_and(|v| !is_nothing(v)));
+        let mark = |(mark, name): &(char, &str)| {
+            let spec = self.at(name).filter(is_drawn).and_then(|at| self.specs.get(at))?;
+            Some(format!("{mark} {}", spec.title().trim_end_matches(" %")))
         };
-        row.iter().zip(&self.specs).map(cell).collect()
+        let marks: Vec<String> = self.view.bar.iter().filter_map(mark).collect();
+        (!marks.is_empty()).then(|| format!("picture: {}", marks.join(", ")))
     }
 
-    /// The column of bars: its heading explains the marks.
-    fn bar_column(&self) -> ViewColumn {
-        let title = |name: &str| self.view.of.column_spec(name).map_or(Cow::Borrowed(""), |s| s.title());
-        let marks =
-            self.view.bar.iter().map(|(mark, name)| format!("{mark}{}", title(name).trim_end_matches(" %")));
-        ViewColumn::made("bar", Cow::Owned(marks.collect::<Vec<_>>().join(" ")), CellType::Text)
-    }
-
+    /// The bar of a row; empty where one of the shares is unknown.
     fn bar_of(&self, row: &[Value]) -> String {
-        let share = |name: &str| self.at(name).and_then(|at| row.get(at)).and_then(Value::float);
-        bar(&self.view.bar.iter().map(|(mark, name)| (share(name), *mark)).collect::<Vec<_>>())
+        let share = |(mark, name): &(char, &str)| {
+            let at = self.at(name)?;
+            let is_ratio = self.specs.get(at)?.cells() == CellType::Ratio;
+            let share = row.get(at)?.float()? * if is_ratio { 100.0 } else { 1.0 };
+            Some((Some(share), *mark))
+        };
+        let shares: Option<Vec<_>> = self.view.bar.iter().map(share).collect();
+        shares.map_or(String::new(), |shares| bar(&shares))
     }
 
     fn notes(&self) -> Vec<String> {
@@ -439,6 +473,14 @@ impl<'a> KeptRows<'a> {
             Note::Made(_) => None,
         };
         self.view.notes.iter().filter_map(note).collect()
+    }
+}
+
+/// One number over another; null where one of them is unknown or the other is 0.
+fn quotient(part: &Value, whole: &Value, factor: f64) -> Value {
+    match (part.float(), whole.float()) {
+        (Some(part), Some(whole)) if whole != 0.0 => Value::Float(factor * part / whole),
+        _ => Value::Null,
     }
 }
 

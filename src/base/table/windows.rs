@@ -19,11 +19,12 @@ pub struct ChosenWindows {
 }
 
 /// The chosen windows of each device, in order of their first row. The table has the columns `rank`, `device`,
-/// `scope`, `step`, `is_partial`, `ts_ns` and `dur_ns`; rows of a stream, where it has that column, are left
-/// out.
+/// `scope`, `step`, `is_partial`, `ts_ns` and `dur_ns`; rows of a stream or of a process group, where it has
+/// that column, are left out.
 pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
     let column = |name: &str| batch.column(name);
     let (ranks, devices, streams) = (column("rank"), column("device"), column("stream"));
+    let groups = column("process_group");
     let (scopes, partial) = (column("scope"), column("is_partial"));
     let (starts, lengths) = (column("ts_ns"), column("dur_ns"));
     let int = |column: &Option<Column>, row: usize| column.and_then(|c| c.int(row));
@@ -36,7 +37,7 @@ pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
         if place == all.len() {
             all.push((key, Vec::new()));
         }
-        if int(&streams, row).is_none() {
+        if int(&streams, row).is_none() && groups.and_then(|c| c.text(row)).is_none() {
             all[place].1.push(row);
         }
     }
