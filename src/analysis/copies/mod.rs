@@ -14,7 +14,9 @@ use crate::windowed;
 use bandwidth::bandwidth;
 use copy::{Api, Copy, copies};
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
+use hta_base::table::view::{Keep, Note, ViewSpec};
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
@@ -50,6 +52,53 @@ table! {
         call_ns: i64, "ns", "summed lengths of their calls";
     }
 }
+
+table! {
+    /// Copies and sets by direction and kinds of memory, over all ranks.
+    pub(crate) struct CopyKinds, CopyKindRow = "copies_over_ranks"
+        by "scope, dur_sum_ns descending, direction, source, target" {
+        scope: Text, "", "span: all; step: launched in one; outside: the rest";
+        direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown", "kind";
+        source: Option<Text>, "", "kind of memory read, as in memory_copies", "from";
+        target: Option<Text>, "", "kind of memory written", "to";
+        count: u64, "", "copies or sets" => sum(count);
+        size_bytes: Option<u64>, "bytes", "summed size; null if no size is known" => sum(size_bytes);
+        dur_sum_ns: i64, "ns", "summed durations", "time" => sum(dur_sum_ns);
+        sized_dur_ns: i64, "ns", "summed durations of those whose size is known" => sum(sized_dur_ns);
+        exposed_ns: i64, "ns", "time in which at least one of them runs and no kernel does", "alone"
+            => sum(exposed_ns);
+        bandwidth_gb_per_s: Option<f64>, "GB/s", "size_bytes / sized_dur_ns", "GB/s"
+            => ratio(size_bytes, sized_dur_ns);
+        max_bandwidth_gb_per_s: Option<f64>, "GB/s", "bandwidth of the fastest one", "max"
+            => max(max_bandwidth_gb_per_s);
+        blocking_count: u64, "", "those whose call returns no earlier than the copy ends", "blocking"
+            => sum(blocking_count);
+        rank_count: u32, "", "ranks that have them" => ranks;
+    }
+}
+
+const KINDS: Rollup = Rollup::of(MemoryCopies::SPEC, CopyKinds::SPEC);
+
+const VIEW: ViewSpec = ViewSpec {
+    title: "Copies and sets, all ranks",
+    columns: &[
+        "direction",
+        "source",
+        "target",
+        "count",
+        "size_bytes",
+        "dur_sum_ns",
+        "exposed_ns",
+        "bandwidth_gb_per_s",
+        "max_bandwidth_gb_per_s",
+        "blocking_count",
+    ],
+    keep: &[Keep::Scope("span")],
+    notes: &[Note::Text(
+        "alone: while no kernel runs; blocking: the call returns no earlier than the copy ends",
+    )],
+    ..ViewSpec::of(CopyKinds::SPEC)
+};
 
 table! {
     /// Bandwidth over time by direction. A row is written where a value changes; its values hold until the
@@ -89,7 +138,9 @@ impl Analysis for MemoryCopiesOf {
             stem: "copies",
             title: "copies and sets of memory: sizes, bandwidth, and which of them block the host",
             explain: include_str!("page.md"),
-            tables: &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC],
+            tables: &[MemoryCopies::SPEC, CopyKinds::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC],
+            views: &[VIEW],
+            rollups: &[KINDS],
             needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
@@ -120,8 +171,8 @@ impl Analysis for MemoryCopiesOf {
         Partial { rank: trace.rank, tables: vec![table.finish(), found.finish()], reason }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        Output { observations: report::observations(partials), ..Output::default() }
     }
 }
 

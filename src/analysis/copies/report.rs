@@ -1,16 +1,14 @@
-//! Reduces the copies of all ranks to the printed tables and the observations.
+//! What stands out of the copies of all ranks.
 
-use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::api::{Certainty, Observation, Partial};
+use crate::copies::CopyRules;
 use crate::copies::copy::SMALL_BYTES;
 use crate::copies::rules::CopyRule;
-use crate::copies::{CopyRules, MemoryCopies};
-use crate::population::{SelectedRows, groups, reasons, several_devices};
+use crate::population::{SelectedRows, groups, several_devices};
 use hta_base::table::typed::Values;
-use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_number, fmt_pct};
+use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct};
 use hta_base::wording::counts::capital;
-use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// Smallest cost of a rule that is reported, percent of the window.
 const TOLD_FROM_PCT: f64 = 1.0;
@@ -21,95 +19,11 @@ const SYNC_FROM_PCT: f64 = 5.0;
 /// Number of small copies in a window from which they count as many.
 const MANY: i64 = 100;
 
-pub fn reduce(partials: &[Partial], options: &Options) -> Output {
+/// What each rule costs, for the rank to which it costs most.
+pub fn observations(partials: &[Partial]) -> Vec<Observation> {
     let devices = groups::<CopyRules>(partials);
     let several = several_devices(&devices);
-    let observations = CopyRule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect();
-    let tables = [MemoryCopies::SPEC, CopyRules::SPEC]
-        .iter()
-        .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
-        .collect();
-    Output { tables, observations, views: vec![view(partials, options)], ..Output::default() }
-}
-
-/// Sums over all ranks for one direction and its kinds of memory.
-#[derive(Default)]
-struct DirectionSums {
-    count: u64,
-    bytes: u64,
-    sized: u64,
-    dur: Ns,
-    exposed: Ns,
-    blocking: u64,
-    fastest: Option<f64>,
-    /// Summed duration of the copies of known size, ns.
-    sized_dur: Ns,
-}
-
-fn view(partials: &[Partial], options: &Options) -> View {
-    let mut kinds: BTreeMap<(String, String), DirectionSums> = BTreeMap::new();
-    let scope = options.printed_scope("span");
-    for row in rows::<MemoryCopies>(partials).filter(|r| r.scope == scope) {
-        let memory = match (row.source, row.target) {
-            (None, None) => "-".to_string(),
-            (None, Some(t)) => t.to_string(),
-            (Some(s), t) => format!("{s} -> {}", t.unwrap_or("?")),
-        };
-        let s = kinds.entry((row.direction.to_string(), memory)).or_default();
-        s.count += row.count;
-        s.bytes = s.bytes.saturating_add(row.size_bytes.unwrap_or(0));
-        s.sized += row.sized_count;
-        s.dur += row.dur_sum_ns;
-        s.exposed += row.exposed_ns;
-        s.blocking += row.blocking_count;
-        s.sized_dur += row.sized_dur_ns;
-        s.fastest = [s.fastest, row.max_bandwidth_gb_per_s].into_iter().flatten().max_by(f64::total_cmp);
-    }
-    let mut order: Vec<((String, String), DirectionSums)> = kinds.into_iter().collect();
-    order.sort_by(|a, b| (Reverse(a.1.dur), &a.0).cmp(&(Reverse(b.1.dur), &b.0)));
-    let mut notes = reasons(partials);
-    if order.len() > options.top {
-        notes.push(format!("{} in the table", plural(order.len() - options.top, "more kind")));
-        order.truncate(options.top);
-    }
-    if !order.is_empty() {
-        notes.push(
-            "alone: while no kernel runs; blocking: the call returns no earlier than the copy ends"
-                .to_string(),
-        );
-    }
-    let rate = |v: Option<f64>| v.map_or("-".to_string(), fmt_number);
-    let cells = |((direction, memory), s): ((String, String), DirectionSums)| {
-        let bytes = if s.sized > 0 { fmt_bytes(s.bytes) } else { "-".to_string() };
-        let mean = (s.sized_dur > 0).then(|| s.bytes as f64 / s.sized_dur as f64);
-        vec![
-            direction,
-            memory,
-            fmt_count(s.count),
-            bytes,
-            fmt_ns(s.dur),
-            fmt_ns(s.exposed),
-            rate(mean),
-            rate(s.fastest),
-            fmt_count(s.blocking),
-        ]
-    };
-    View {
-        title: "Copies and sets, all ranks".to_string(),
-        columns: vec![
-            ("kind", Align::Left),
-            ("memory", Align::Left),
-            ("count", Align::Right),
-            ("size", Align::Right),
-            ("time", Align::Right),
-            ("alone", Align::Right),
-            ("GB/s", Align::Right),
-            ("max", Align::Right),
-            ("blocking", Align::Right),
-        ],
-        rows: order.into_iter().map(cells).collect(),
-        notes,
-    }
+    CopyRule::ALL.into_iter().filter_map(|rule| worst(rule, &devices, several)).collect()
 }
 
 /// The observation for the rank to which a rule costs most.

@@ -3,7 +3,7 @@
 
 mod report;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote, rows};
 use crate::facts::queue_lengths::{QueuedLaunch, StreamQueue, queues};
 use crate::facts::windows::{WindowAccount, WindowAccounts};
 use crate::job::Job;
@@ -13,7 +13,8 @@ use crate::windowed;
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
-use hta_base::units::{Ns, Span};
+use hta_base::table::view::{Fold, Keep, Note, ViewSpec};
+use hta_base::units::{Ns, Span, fmt_count};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -24,24 +25,53 @@ table! {
     pub(crate) struct QueueStats, QueueStatRow = "queue_stats" by "rank, device, stream, scope, step" {
         rank; device; stream;
         scope: Text, "", "span (first entry into the queue to last exit), capture, step or outside";
-        step; step_label; is_partial; ts_ns; dur_ns;
-        launch_count: u64, "", "launches that enter the queue in the window";
+        step; step_label; is_partial; ts_ns; dur_ns => sum(dur_ns);
+        launch_count: u64, "", "launches that enter the queue in the window", "launches"
+            => sum(launch_count);
         empty_at_launch_count: u64, "", "of these, those that found no earlier launch waiting";
-        max_length: u32, "launches", "largest number of waiting launches";
-        mean_length: Option<f64>, "launches", "number of waiting launches, mean over time";
+        max_length: u32, "launches", "largest number of waiting launches", "max" => max(max_length);
+        mean_length: Option<f64>, "launches", "number of waiting launches, mean over time", "mean"
+            => mean(mean_length, dur_ns);
         p50_length: Option<u32>, "launches", "length that is not exceeded for half of the time";
-        p95_length: Option<u32>, "launches", "length that is not exceeded for 95 % of the time";
+        p95_length: Option<u32>, "launches", "length that is not exceeded for 95 % of the time", "p95";
         max_pending: u32, "activities",
             "largest number of waiting activities; a graph launch counts each of its activities";
         wait_ns: i64, "ns", "waiting of the launches in the window, summed";
-        empty_ns: i64, "ns", "time in which no launch waits";
-        full_ns: i64, "ns", "time in which --max-queue launches or more wait";
-        blocked_call_ns: i64, "ns", "part of full_ns in which a launch call for the stream is open";
+        empty_ns: i64, "ns", "time in which no launch waits" => sum(empty_ns);
+        full_ns: i64, "ns", "time in which --max-queue launches or more wait" => sum(full_ns);
+        blocked_call_ns: i64, "ns", "part of full_ns in which a launch call for the stream is open", "blocked"
+            => sum(blocked_call_ns);
         is_lower_bound: bool, "",
             "the window begins before the stream has finished the work from before the recording, so more \
              launches may have waited";
     }
 }
+
+const VIEW: ViewSpec = ViewSpec {
+    title: "Launches that wait on each stream",
+    columns: &[
+        "rank",
+        "device",
+        "stream",
+        "step",
+        "launch_count",
+        "mean_length",
+        "p95_length",
+        "max_length",
+        "full_ns",
+        "blocked_call_ns",
+    ],
+    optional: &["device", "step"],
+    keep: &[Keep::Scope("span")],
+    by: "blocked_call_ns, launch_count",
+    fold: Fold::Worst,
+    percents: &[("empty_ns", "dur_ns", "empty")],
+    notes: &[Note::Text(
+        "length: launches submitted and not started, from the first to the last of the stream; mean and p95 \
+         over time",
+    )],
+    ..ViewSpec::of(QueueStats::SPEC)
+};
 
 table! {
     /// Length of each queue over time. A row is written where a value changes; its values hold until the next
@@ -89,6 +119,7 @@ impl Analysis for QueueLength {
             title: "how many launches wait on each stream, and when that blocks the host",
             explain: include_str!("page.md"),
             tables: &[QueueStats::SPEC, QueueLengths::SPEC],
+            views: &[VIEW],
             kept_tables: &[DeviceQueues::SPEC],
             settings: &[MAX_QUEUE],
             needs: &[Capability::Launch],
@@ -127,7 +158,14 @@ impl Analysis for QueueLength {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options, options.settings.count(&MAX_QUEUE))
+        let full = options.settings.count(&MAX_QUEUE);
+        let text = format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full));
+        let has_rows = rows::<QueueStats>(partials).next().is_some();
+        Output {
+            observations: report::observations(partials, full),
+            notes: has_rows.then_some(ViewNote { view: "", text }).into_iter().collect(),
+            ..Output::default()
+        }
     }
 }
 

@@ -1,10 +1,9 @@
-//! Reduces the queues of all ranks to the printed table and the observations.
+//! What stands out of the queues of all ranks.
 
-use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::population::{SelectedRows, groups, reasons, several_devices};
-use crate::queue::{DeviceQueues, QueueStatRow, QueueStats};
-use crate::worst_first::WorstFirst;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
+use crate::api::{Certainty, Observation, Partial};
+use crate::population::{SelectedRows, groups, several_devices};
+use crate::queue::{DeviceQueues, QueueStats};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::capital;
 use std::cmp::Reverse;
 
@@ -20,7 +19,8 @@ const KERNELS_BELOW_PCT: f64 = 50.0;
 /// and at least this share of launches finds an empty queue, percent.
 const EMPTY_FROM_PCT: f64 = 50.0;
 
-pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
+/// The rank whose host waits longest for full queues, and the one that waits most for launches.
+pub fn observations(partials: &[Partial], full: u64) -> Vec<Observation> {
     let devices = groups::<DeviceQueues>(partials);
     let several = several_devices(&devices);
     let mut observations = Vec::new();
@@ -30,83 +30,7 @@ pub fn reduce(partials: &[Partial], options: &Options, full: u64) -> Output {
     let bound_count = bound.clone().count();
     let worst = bound.max_by_key(|g| (g.mean(|t| t.idle_ns), Reverse(g.rank)));
     observations.extend(worst.and_then(|g| launch_bound(g, several, bound_count, devices.len())));
-    Output {
-        tables: partials.iter().filter_map(|p| p.table(QueueStats::SPEC).cloned()).collect(),
-        observations,
-        views: vec![view(partials, options, several, full)],
-        ..Output::default()
-    }
-}
-
-fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> View {
-    let scope = options.printed_scope("span");
-    let rows: Vec<QueueStatRow> = rows::<QueueStats>(partials).filter(|r| r.scope == scope).collect();
-    let mut notes = reasons(partials);
-    let shown = WorstFirst::new(&rows, options.top, |r| (r.blocked_call_ns, r.launch_count));
-    if !rows.is_empty() {
-        notes.push(
-            "length: launches submitted and not started, from the first to the last of the stream; mean and \
-             p95 over time"
-                .to_string(),
-        );
-        notes.push(format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full)));
-    }
-    let name = |r: &QueueStatRow| {
-        let device = r.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        let step = match (r.scope, r.step_label, r.step) {
-            ("step", Some(label), _) => format!(" step {label}"),
-            ("step", None, Some(index)) => format!(" step @{index}"),
-            _ => String::new(),
-        };
-        (r.rank, device + &step)
-    };
-    let cells = |name: String, of: &[&QueueStatRow]| {
-        let sum = |ns: fn(&QueueStatRow) -> Ns| of.iter().map(|r| ns(r)).sum::<Ns>();
-        let text = |value: Option<i64>| value.map_or("-".to_string(), |v| v.to_string());
-        let one = match of {
-            [one] => Some(one),
-            _ => None,
-        };
-        let window = sum(|r| r.dur_ns);
-        let weighted = of.iter().map(|r| Some(r.mean_length? * r.dur_ns as f64));
-        let mean = match one {
-            Some(one) => one.mean_length,
-            _ => weighted.sum::<Option<f64>>().filter(|_| window > 0).map(|s| s / window as f64),
-        };
-        vec![
-            name,
-            text(one.and_then(|r| r.stream)),
-            fmt_count(of.iter().map(|r| r.launch_count).sum()),
-            mean.map_or("-".to_string(), fmt_number),
-            text(one.and_then(|r| r.p95_length.map(i64::from))),
-            text(of.iter().map(|r| i64::from(r.max_length)).max()),
-            fmt_pct(percent(sum(|r| r.empty_ns), window)),
-            fmt_ns(sum(|r| r.full_ns)),
-            fmt_ns(sum(|r| r.blocked_call_ns)),
-        ]
-    };
-    let shown = shown.rows(name, cells);
-    notes.extend(shown.others_note(
-        "stream",
-        "sums, longest and mean over time",
-        "that block the host no longer",
-    ));
-    View {
-        title: "Launches that wait on each stream".to_string(),
-        columns: vec![
-            ("ranks", Align::Left),
-            ("stream", Align::Right),
-            ("launches", Align::Right),
-            ("mean", Align::Right),
-            ("p95", Align::Right),
-            ("max", Align::Right),
-            ("empty", Align::Right),
-            ("full", Align::Right),
-            ("blocked", Align::Right),
-        ],
-        rows: shown.rows,
-        notes,
-    }
+    observations
 }
 
 /// Mean duration of calls, ns; `None` without calls.
