@@ -227,7 +227,7 @@ pub struct OutputFile {
 /// A line below a view that follows from more than its table: from the job, or from the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewNote {
-    /// Title of the view; empty: the first one.
+    /// Title of the view; empty: the first that is printed.
     pub view: &'static str,
     pub text: String,
 }
@@ -290,8 +290,7 @@ pub struct About {
     pub explain: &'static str,
     /// Tables that the analysis writes; the subcommand prints the first.
     pub tables: &'static [&'static TableSpec],
-    /// What is printed, in this order, from its tables; the first also where it has no rows, the others only
-    /// with rows.
+    /// What is printed, in this order, from its tables: views that have rows, or else the first.
     pub views: &'static [ViewSpec],
     /// Tables that are made of others of its own, in this order.
     pub rollups: &'static [Rollup],

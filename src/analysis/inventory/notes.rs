@@ -38,7 +38,10 @@ pub fn table<'a>(outputs: impl Iterator<Item = (&'static str, &'a Output)>) -> B
     for (analysis, output) in outputs {
         let trust = output.trust.lines.iter().map(|line| (TRUST, "", None, line.as_str()));
         let cost = |o: &Observation| o.share_of_step.map(|_| o.cost_ns_per_step);
-        let outstanding = output.observations.iter().map(|o| (STANDS_OUT, "", cost(o), o.sentence.as_str()));
+        // In the order in which they are printed.
+        let mut outstanding: Vec<&Observation> = output.observations.iter().collect();
+        outstanding.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step));
+        let outstanding = outstanding.into_iter().map(|o| (STANDS_OUT, "", cost(o), o.sentence.as_str()));
         let notes = output.notes.iter().map(|n| (NOTE, n.view, None, n.text.as_str()));
         let of_verdict = output.verdict.iter().flat_map(of_verdict);
         let all = trust.chain(outstanding).chain(notes).chain(of_verdict);

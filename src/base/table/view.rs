@@ -30,16 +30,24 @@ pub struct ViewSpec {
     /// Those of the columns that are left out where no row has anything but null, 0 or an empty text in them;
     /// and `rank` or `device`, where they tell no rows apart.
     pub optional: &'static [&'static str],
+    /// Columns that are left out where one of some others is shown, because lines are narrow; one after another.
+    pub gives_way: &'static [(&'static str, &'static [&'static str])],
     /// Rows that are shown: those for which all of these hold.
     pub keep: &'static [Keep],
+    /// Columns that stand in the cell of another one, with what is between them, where they are not null.
+    pub joined: &'static [(&'static str, &'static str, &'static str)],
     /// Columns by which rows fall, or rise with `ascending` behind the name, in the notation of the order of a
-    /// table; what is unknown comes last. Empty: in the order of the table.
+    /// table; what is unknown comes last. They give way to none. Empty: in the order of the table.
     pub by: &'static str,
+    /// An option, and by its values other columns by which rows fall.
+    pub by_option: (&'static str, &'static [(&'static str, &'static str)]),
     pub fold: Fold,
     /// Column of counts by which sums are divided for people, such as the number of windows; empty: none.
     pub per: &'static str,
-    /// Columns whose share of their sum over all rows that are kept stands behind the columns, with the heading
-    /// of the share.
+    /// Quotients that stand behind the columns: a column, the column of counts that divides it, and a heading.
+    pub means: &'static [(&'static str, &'static str, &'static str)],
+    /// Columns whose share of their sum over all rows that are kept stands behind these, with the heading of
+    /// the share; left out where that sum is 0.
     pub shares: &'static [(&'static str, &'static str)],
     /// Columns whose part of another column of the row stands behind the columns in percent: the part, the
     /// whole, and the heading.
@@ -48,6 +56,8 @@ pub struct ViewSpec {
     pub bar: &'static [(char, &'static str)],
     /// Largest number of rows, however many are asked for.
     pub most: usize,
+    /// Whether all rows are shown, however few are asked for: the parts of a whole.
+    pub is_whole: bool,
     /// Columns whose sum over the rows that are not listed is shown on the page.
     pub sums: &'static [&'static str],
     pub notes: &'static [Note],
@@ -64,14 +74,19 @@ impl ViewSpec {
             also: &[],
             columns: &[],
             optional: &[],
+            gives_way: &[],
             keep: &[],
+            joined: &[],
             by: "",
+            by_option: ("", &[]),
             fold: Fold::Rest,
             per: "",
+            means: &[],
             shares: &[],
             percents: &[],
             bar: &[],
             most: usize::MAX,
+            is_whole: false,
             sums: &[],
             notes: &[],
             none: "",
@@ -79,12 +94,10 @@ impl ViewSpec {
     }
 
     /// Columns that rows are sorted by, and whether their values rise.
-    pub(crate) fn order(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        self.by.split(", ").filter(|name| !name.is_empty()).map(|part| {
-            match part.strip_suffix(" ascending") {
-                Some(name) => (name, true),
-                None => (part, false),
-            }
+    pub(crate) fn order(by: &'static str) -> impl Iterator<Item = (&'static str, bool)> {
+        by.split(", ").filter(|name| !name.is_empty()).map(|part| match part.strip_suffix(" ascending") {
+            Some(name) => (name, true),
+            None => (part, false),
         })
     }
 
@@ -105,6 +118,8 @@ impl ViewSpec {
 pub enum Keep {
     /// Those with a number above 0, or true, in the column.
     Positive(&'static str),
+    /// Those with 0, or false, in the column.
+    Zero(&'static str),
     /// Those with one of these texts in the column.
     Is(&'static str, &'static [&'static str]),
     /// Those with null in the column.

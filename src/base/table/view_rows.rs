@@ -96,14 +96,13 @@ impl ViewSpec {
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = self.columns.to_vec();
         names.extend(self.bar.iter().map(|(_, name)| *name));
+        names.extend(self.means.iter().flat_map(|(part, whole, _)| [*part, *whole]));
         names.extend(self.shares.iter().map(|(name, _)| *name));
         names.extend(self.percents.iter().flat_map(|(part, whole, _)| [*part, *whole]));
         for keep in self.keep {
             match keep {
-                Keep::Positive(name) | Keep::Is(name, _) | Keep::Null(name) | Keep::Known(name) => {
-                    names.push(name);
-                }
-                Keep::Chosen(name, ..) => names.push(name),
+                Keep::Positive(name) | Keep::Zero(name) | Keep::Is(name, _) => names.push(name),
+                Keep::Null(name) | Keep::Known(name) | Keep::Chosen(name, ..) => names.push(name),
                 Keep::Scope(_) => names.push("scope"),
                 Keep::First(of) | Keep::Made(of, _) => names.extend(*of),
             }
@@ -114,7 +113,9 @@ impl ViewSpec {
                 Note::Text(_) | Note::Made(_) => {}
             }
         }
-        names.extend(self.order().map(|(name, _)| name));
+        names.extend(self.joined.iter().map(|(_, _, name)| *name));
+        let by = self.by_option.1.iter().map(|(_, by)| *by).chain([self.by]);
+        names.extend(by.flat_map(ViewSpec::order).map(|(name, _)| name));
         names.extend(Some(self.per).filter(|name| !name.is_empty()));
         if self.columns.contains(&"step") {
             names.push("step_label");
@@ -143,6 +144,8 @@ struct KeptRows<'a> {
     specs: Vec<&'static ColumnSpec>,
     tests: Vec<(Vec<usize>, RowTest)>,
     top: usize,
+    /// Column by which rows fall.
+    by: &'static str,
     is_one_rank: bool,
     rows: Vec<Vec<Value>>,
     left: usize,
@@ -159,6 +162,7 @@ impl<'a> KeptRows<'a> {
         for keep in view.keep {
             let (of, test): (&[&str], RowTest) = match *keep {
                 Keep::Positive(name) => (&[name], Box::new(|c, r| c[0].float(r).is_some_and(|v| v > 0.0))),
+                Keep::Zero(name) => (&[name], Box::new(|c, r| c[0].float(r) == Some(0.0))),
                 Keep::Is(name, texts) => {
                     (&[name], Box::new(|c, r| c[0].text(r).is_some_and(|t| texts.contains(&t))))
                 }
@@ -178,14 +182,18 @@ impl<'a> KeptRows<'a> {
             tests.push((of.iter().filter_map(|name| at(name)).collect(), test));
         }
         let rest = vec![Value::Null; names.len()];
-        let (top, is_one_rank) = (scope.top.min(view.most), scope.is_one_rank);
+        let top = if view.is_whole { usize::MAX } else { scope.top.min(view.most) };
+        let is_one_rank = scope.is_one_rank;
+        let asked = (scope.option)(view.by_option.0);
+        let is_asked = |(value, _): &&(&str, &str)| asked.as_deref() == Some(*value);
+        let by = view.by_option.1.iter().find(is_asked).map_or(view.by, |(_, name)| *name);
         let of_notes = view.notes.iter().filter_map(|note| match note {
             Note::If(name, _) | Note::Sum(name, ..) => at(name),
             Note::Text(_) | Note::Made(_) => None,
         });
         let of_shares = view.shares.iter().filter_map(|(name, _)| at(name));
         let told = of_notes.chain(of_shares).map(|at| (at, Value::Null)).collect();
-        Ok(Self { view, names, specs, tests, top, is_one_rank, rows: Vec::new(), left: 0, rest, told })
+        Ok(Self { view, names, specs, tests, top, by, is_one_rank, rows: Vec::new(), left: 0, rest, told })
     }
 
     fn at(&self, name: &str) -> Option<usize> {
@@ -213,11 +221,11 @@ impl<'a> KeptRows<'a> {
             cells[step] = name;
         }
         let is_bounded = self.view.fold == Fold::Rest && self.first_of().is_empty();
-        if is_bounded && self.view.by.is_empty() && self.rows.len() >= self.top {
+        if is_bounded && self.by.is_empty() && self.rows.len() >= self.top {
             return self.leave_out(&cells);
         }
         self.rows.push(cells);
-        if is_bounded && self.rows.len() > CUT_ABOVE * self.top.max(1) {
+        if is_bounded && self.rows.len() > CUT_ABOVE.saturating_mul(self.top.max(1)) {
             self.sort();
             self.cut();
         }
@@ -234,7 +242,7 @@ impl<'a> KeptRows<'a> {
 
     fn sort(&mut self) {
         let by: Vec<(usize, bool)> =
-            self.view.order().filter_map(|(name, rises)| Some((self.at(name)?, rises))).collect();
+            ViewSpec::order(self.by).filter_map(|(name, rises)| Some((self.at(name)?, rises))).collect();
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_by(|a, b| {
             let of_column = |(at, rises): &(usize, bool)| {
@@ -282,20 +290,26 @@ impl<'a> KeptRows<'a> {
                 format!("{} in the table {}", counted(self.left as u64, "more row"), self.view.of.name)
             }));
         }
-        let pick = |row: &Vec<Value>| -> Vec<Value> {
-            shown.iter().filter_map(|at| row.get(*at)).cloned().collect()
-        };
+        let pick = |row: &Vec<Value>| -> Vec<Value> { shown.iter().map(|at| self.cell(row, *at)).collect() };
         let is_summed = |at: &usize| self.names.get(*at).is_some_and(|name| self.view.sums.contains(name));
         let rest = shown.iter().map(|at| if is_summed(at) { self.rest[*at].clone() } else { Value::Null });
         let rest: Vec<Value> = rest.collect();
         let mut rows: Vec<Vec<Value>> = self.rows.iter().map(|row| pick(&self.per_unit(row))).collect();
+        for (part, whole, heading) in self.view.means {
+            let (Some(part), Some(whole)) = (self.at(part), self.at(whole)) else { continue };
+            columns.push(ViewColumn::made("mean", Cow::Borrowed(heading), self.specs[part].cells()));
+            for (row, of) in rows.iter_mut().zip(&self.rows) {
+                let mean = of[part].float().zip(of[whole].float().filter(|n| *n != 0.0)).map(|(v, n)| v / n);
+                row.push(mean.map_or(Value::Null, Value::Float));
+            }
+        }
         for (name, heading) in self.view.shares {
             let Some(at) = self.at(name) else { continue };
+            let sum = self.told.get(&at).and_then(Value::float).filter(|sum| *sum != 0.0);
+            let Some(sum) = sum else { continue };
             columns.push(ViewColumn::made("share", Cow::Borrowed(heading), CellType::Percent));
-            let whole = self.told.get(&at).and_then(Value::float).filter(|sum| *sum != 0.0);
             for (row, of) in rows.iter_mut().zip(&self.rows) {
-                let share = whole.zip(of.get(at).and_then(Value::float)).map(|(whole, v)| 100.0 * v / whole);
-                row.push(share.map_or(Value::Null, Value::Float));
+                row.push(of[at].float().map_or(Value::Null, |v| Value::Float(100.0 * v / sum)));
             }
         }
         for (part, whole, heading) in self.view.percents {
@@ -326,7 +340,26 @@ impl<'a> KeptRows<'a> {
                 _ => self.rows.iter().any(|row| !is_nothing(&row[at])),
             }
         };
-        self.view.columns.iter().filter(is_shown).filter_map(|name| self.at(name)).collect()
+        let mut shown: Vec<&str> = self.view.columns.iter().filter(is_shown).copied().collect();
+        for (name, others) in self.view.gives_way {
+            if ViewSpec::order(self.by).all(|(by, _)| by != *name)
+                && others.iter().any(|other| shown.contains(other))
+            {
+                shown.retain(|known| known != name);
+            }
+        }
+        shown.into_iter().filter_map(|name| self.at(name)).collect()
+    }
+
+    /// A cell with those that are joined to it.
+    fn cell(&self, row: &[Value], at: usize) -> Value {
+        let mut text: Option<String> = None;
+        for (_, between, name) in self.view.joined.iter().filter(|(to, ..)| self.at(to) == Some(at)) {
+            let Some(other) = self.at(name).filter(|other| !row[*other].is_null()) else { continue };
+            let shown = |at: usize| ViewColumn::of(self.specs[at], false).text(&row[at]);
+            text = Some(format!("{}{between}{}", text.unwrap_or_else(|| shown(at)), shown(other)));
+        }
+        text.map_or_else(|| row[at].clone(), |text| Value::Text(text.into()))
     }
 
     /// Whether some rank has rows of several devices.
@@ -374,7 +407,7 @@ impl<'a> KeptRows<'a> {
         let mut row = self.joined(&others);
         row[rank] = Value::Text(name.clone().into());
         self.rows.push(row);
-        let (by, rises) = self.view.order().next()?;
+        let (by, rises) = ViewSpec::order(self.by).next()?;
         let by = self.view.of.column_spec(by).map_or(Cow::Borrowed(""), |s| s.title());
         let than = if rises { "less" } else { "more" };
         Some(format!("{name}: together, with no {than} {by}; each is in the table {}", self.view.of.name))

@@ -88,22 +88,29 @@ pub fn told(
         is_one_rank: ranks.len() == 1,
         option: &option,
     };
-    let reasons = reasons(results, about.stem)?;
-    for (i, spec) in about.views.iter().enumerate() {
+    let mut views = Vec::with_capacity(about.views.len());
+    for spec in about.views {
         let mut view = match spec.rows(&scope).map_err(ResultsError::of_view)? {
             Some(view) => view,
             None if results.has_files => return Err(results.no_table(spec.of)),
             None => ViewRows { title: spec.title, ..ViewRows::default() },
         };
-        if i == 0 {
-            view.notes.splice(0..0, reasons.iter().cloned());
-        }
-        let own = notes.iter().filter(|(of, _)| if of.is_empty() { i == 0 } else { of == spec.title });
-        view.notes.extend(own.map(|(_, text)| text.clone()));
+        let own: Vec<String> =
+            notes.iter().filter(|(of, _)| of == spec.title).map(|(_, text)| text.clone()).collect();
+        let is_shown = !view.rows.is_empty() || !own.is_empty() || !spec.none.is_empty();
+        view.notes.extend(own);
         if view.rows.is_empty() && !spec.none.is_empty() {
             view.notes.insert(0, spec.none.to_string());
         }
-        if i == 0 || !view.rows.is_empty() || !spec.none.is_empty() {
+        views.push((is_shown, view));
+    }
+    let first = views.iter().position(|(is_shown, _)| *is_shown).unwrap_or(0);
+    for (i, (is_shown, mut view)) in views.into_iter().enumerate() {
+        if i == first {
+            view.notes.splice(0..0, reasons(results, about.stem)?);
+            view.notes.extend(notes.iter().filter(|(of, _)| of.is_empty()).map(|(_, text)| text.clone()));
+        }
+        if i == first || is_shown {
             out.shown.push(view);
         }
     }
