@@ -1,16 +1,18 @@
 //! GPU time by what kernels do.
 
-use crate::api::{Align, Options, Partial, View, rows};
+use crate::api::Options;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::step_scopes::StepScopes;
 use crate::kernels::{by_key, scope_name, sums};
-use crate::over_ranks::OverRanks;
 use hta_base::table;
-use hta_base::table::schema::{Batch, Table, Text};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::table::rollup::Rollup;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::table::view::{Keep, Note, TableError, ViewScope, ViewSpec};
+use hta_base::units::{Ns, fmt_pct, percent};
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::Scope;
 
 table! {
     /// GPU time by what activities do. Each activity has one category, so sums add up to the time of all
@@ -39,13 +41,25 @@ table! {
         by "scope, sum_ns descending, count descending, category" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
         category: Text, "", "what they do, as in kernel_categories";
-        count: u64, "", "activities, on all ranks";
-        sum_ns: i64, "ns", "sum of their durations";
-        rank_count: u32, "", "ranks that have them";
-        max_rank: u32, "", "rank with most time; of several the lowest";
-        max_rank_ns: i64, "ns", "sum of durations on that rank";
+        count: u64, "", "activities, on all ranks", "count" => sum(count);
+        sum_ns: i64, "ns", "sum of their durations" => sum(sum_ns);
+        rank_count: u32, "", "ranks that have them" => ranks;
+        max_rank: u32, "", "rank with most time; of several the lowest" => rank_of_max(sum_ns);
+        max_rank_ns: i64, "ns", "sum of durations on that rank" => max_of_rank(sum_ns);
     }
 }
+
+pub(crate) const OVER_RANKS: Rollup = Rollup::of(KernelCategories::SPEC, CategoriesOverRanks::SPEC);
+
+pub(crate) const VIEW: ViewSpec = ViewSpec {
+    title: "GPU time by what kernels do",
+    columns: &["category", "count", "sum_ns"],
+    means: &[("sum_ns", "count", "mean")],
+    shares: &[("sum_ns", "of GPU time")],
+    keep: &[Keep::Scope("span")],
+    notes: &[Note::Made(known)],
+    ..ViewSpec::of(CategoriesOverRanks::SPEC)
+};
 
 /// Share of the time of the span whose kernels some rule must know, percent; below it the report says so.
 const KNOWN_PCT: f64 = 98.0;
@@ -79,54 +93,19 @@ pub(crate) fn table(trace: &RankTrace, scopes: &StepScopes, options: &Options) -
     table.finish()
 }
 
-pub(crate) fn over_ranks(partials: &[Partial]) -> Batch {
-    let mut all: OverRanks<&str, 2> = OverRanks::new();
-    for r in rows::<KernelCategories>(partials) {
-        all.add(r.scope, r.category, r.rank, [r.sum_ns, r.count as i64]);
-    }
-    let mut table = CategoriesOverRanks::default();
-    for (scope, category, s) in all.rows() {
-        table.push(CategoryOverRanksRow {
-            scope,
-            category,
-            count: s.sums[1] as u64,
-            sum_ns: s.sums[0],
-            rank_count: s.rank_count,
-            max_rank: s.max.1,
-            max_rank_ns: s.max.0,
-        });
-    }
-    table.finish()
-}
-
-/// Categories over all ranks and devices, largest first.
-pub(crate) fn view(categories: &Batch, scope: &str) -> View {
-    let rows: Vec<_> = CategoriesOverRanks::rows(categories).filter(|r| r.scope == scope).collect();
-    let all: Ns = rows.iter().map(|r| r.sum_ns).sum();
-    let unknown = rows.iter().find(|r| r.category == Category::Unknown.name()).map_or(0, |r| r.sum_ns);
-    let note = percent(all - unknown, all).filter(|known| *known < KNOWN_PCT).map(|known| {
-        format!(
-            "{} of the time is of kernels that a rule knows (data/kernel_categories.toml)",
-            fmt_pct(Some(known))
-        )
-    });
-    View {
-        title: "GPU time by what kernels do".to_string(),
-        columns: vec![
-            ("category", Align::Left),
-            ("count", Align::Right),
-            ("sum", Align::Right),
-            ("mean", Align::Right),
-            ("of GPU time", Align::Right),
-        ],
-        rows: rows
-            .into_iter()
-            .map(|r| {
-                let mean = r.sum_ns / (r.count as Ns).max(1);
-                let (name, share) = (r.category.replace('_', " "), fmt_pct(percent(r.sum_ns, all)));
-                vec![name, fmt_count(r.count), fmt_ns(r.sum_ns), fmt_ns(mean), share]
-            })
-            .collect(),
-        notes: note.into_iter().collect(),
-    }
+/// How much of the time is of kernels that some rule knows, where that is little.
+fn known(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let (mut all, mut unknown): (Ns, Ns) = (0, 0);
+    let printed = scope.scope(Scope::Span.name());
+    scope.each::<CategoriesOverRanks>(|r| {
+        if r.scope == printed {
+            all += r.sum_ns;
+            unknown += if r.category == Category::Unknown.name() { r.sum_ns } else { 0 };
+        }
+    })?;
+    let known = percent(all - unknown, all).filter(|known| *known < KNOWN_PCT);
+    let known = known.map(|pct| fmt_pct(Some(pct)));
+    Ok(known.map(|pct| {
+        format!("{pct} of the time is of kernels that a rule knows (data/kernel_categories.toml)")
+    }))
 }

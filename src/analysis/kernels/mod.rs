@@ -10,8 +10,9 @@ mod report;
 pub use by_name::{KernelsByName, KernelsByNameRow};
 pub use categories::{CategoriesOverRanks, KernelCategories};
 pub use over_ranks::KernelsOverRanks;
+pub use report::ShortNames;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::facts::by_owner::ByOwner;
 use crate::facts::step_scopes::StepScopes;
 use crate::facts::windows::WindowAccounts;
@@ -19,7 +20,7 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::table;
-use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
@@ -68,8 +69,11 @@ impl Analysis for Kernels {
                 KernelCategories::SPEC,
                 KernelClasses::SPEC,
                 KernelsOverRanks::SPEC,
+                ShortNames::SPEC,
                 CategoriesOverRanks::SPEC,
             ],
+            views: &[categories::VIEW, report::VIEW],
+            rollups: &[categories::OVER_RANKS],
             settings: &[BY, UNKNOWN],
             observes_serving: false,
             needs: &[Capability::DeviceTime],
@@ -93,24 +97,19 @@ impl Analysis for Kernels {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let scope = options.printed_scope("span");
-        let only_unknown = options.settings.flag(&UNKNOWN);
-        let names = over_ranks::table(partials, only_unknown);
-        let categories = categories::over_ranks(partials);
-        let kept = [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC]
-            .into_iter()
-            .flat_map(|spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned()));
-        let kept = kept.map(|table| if only_unknown { over_ranks::unknown_of(table) } else { table });
-        let view = report::view(&names, partials, options);
-        let (views, told) = if only_unknown {
-            (vec![view], None)
+        let names = report::table(partials, options);
+        let mut out = Output::default();
+        if options.settings.flag(&UNKNOWN) {
+            let is_none = names.is_empty() && partials.iter().any(|p| p.reason.is_none());
+            out.notes
+                .extend(is_none.then(|| ViewNote { view: "", text: "no kernel without a rule".to_string() }));
+            let of_names = partials.iter().filter_map(|p| p.table(KernelsByName::SPEC));
+            out.tables.extend(of_names.map(over_ranks::unknown_of));
         } else {
-            let told = report::observation(&names, partials, scope);
-            (vec![categories::view(&categories, scope), view], told)
-        };
-        let observations = told.into_iter().collect();
-        let tables = kept.chain([names, categories]).collect();
-        Output { tables, observations, views, ..Output::default() }
+            out.observations.extend(report::observation(&names, partials, options.printed_scope("span")));
+        }
+        out.tables.extend([over_ranks::table(partials, options.settings.flag(&UNKNOWN)), names]);
+        out
     }
 }
 

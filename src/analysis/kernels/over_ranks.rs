@@ -72,17 +72,14 @@ struct KernelExtremes<'a> {
 type FurtherKeys<'a> = ([Option<&'a str>; 6], [Option<i64>; 3]);
 
 /// Whether no rule knows a kernel: it is compute by default, and has no category.
-fn is_unknown(r: &KernelsByNameRow) -> bool {
+pub(crate) fn is_unknown(r: &KernelsByNameRow) -> bool {
     r.class == WorkClass::Compute.name() && r.category == Category::Unknown.name() && r.role.is_none()
 }
 
-/// The rows of a table of names that no rule knows; another table as it is.
-pub(crate) fn unknown_of(table: Batch) -> Batch {
-    if table.spec.name != KernelsByName::SPEC.name {
-        return table;
-    }
+/// The rows of a table of names that no rule knows.
+pub(crate) fn unknown_of(table: &Batch) -> Batch {
     let mut out = KernelsByName::default();
-    KernelsByName::rows(&table).filter(is_unknown).for_each(|r| out.push(r));
+    KernelsByName::rows(table).filter(is_unknown).for_each(|r| out.push(r));
     out.finish()
 }
 

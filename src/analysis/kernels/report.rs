@@ -1,12 +1,14 @@
-//! The printed table of kernels, and the kernel with most compute time.
+//! Kernels by short name, as they are printed, and the kernel with most compute time.
 
-use crate::api::{Align, Certainty, Observation, Options, Partial, View, rows};
-use crate::kernels::over_ranks::{KernelOverRanksRow, KernelsOverRanks};
+use crate::api::{Certainty, Observation, Options, Partial, rows};
+use crate::kernels::over_ranks::is_unknown;
 use crate::kernels::{BY, KernelsByName, UNKNOWN};
-use crate::population::reasons;
-use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::{counted, plural};
+use crate::over_ranks::OverRanks;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::view::{Keep, ViewSpec};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::counted;
 use hta_base::wording::names::clip;
 use hta_trace::kernel_name::function_path;
 use hta_trace::timeline::WorkClass;
@@ -14,119 +16,126 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A column that a key of `--by` adds to the printed table: key, heading, alignment and cell of a row.
-type KernelKeyColumn = (&'static str, &'static str, Align, fn(&KernelOverRanksRow) -> Option<String>);
-
-const KEY_COLUMNS: [KernelKeyColumn; 8] = [
-    ("category", "category", Align::Left, |r| Some(r.category.replace('_', " "))),
-    ("op", "operator", Align::Left, |r| r.op.map(str::to_string)),
-    ("input", "inputs", Align::Left, |r| r.input_dims.map(str::to_string)),
-    ("direction", "direction", Align::Left, |r| r.direction.map(str::to_string)),
-    ("layer", "module", Align::Left, |r| r.module.map(str::to_string)),
-    ("shape", "grid", Align::Right, |r| r.grid.map(str::to_string)),
-    ("shape", "block", Align::Right, |r| r.block.map(str::to_string)),
-    ("stream", "stream", Align::Right, |r| r.stream.map(|s| s.to_string())),
-];
-
-/// A line of the printed table: names of one class that are short for the same.
-struct ShortKernel<'a> {
-    class: &'a str,
-    short_name: Cow<'a, str>,
-    /// Further keys, as printed.
-    cells: Vec<String>,
-    count: i64,
-    sum_ns: Ns,
+table! {
+    /// Kernels, copies and sets over all ranks and devices, by the short name that many full names share. What
+    /// these are is in `kernels_over_ranks`.
+    pub struct ShortNames, ShortNameRow = "kernels_by_short_name"
+        by "scope, sum_ns descending, count descending, short_name, class" {
+        scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
+        short_name: Text, "", "what tells it apart, without parameters; with --unknown its namespace, too",
+            "kernel";
+        category: Option<Text>, "", "what it does (with --by category)";
+        op: Option<Text>, "", "owning operator (with --by op)", "operator";
+        input_dims: Option<Text>, "", "shapes of the operator's inputs (with --by input)", "inputs";
+        direction: Option<Text>, "", "forward, backward, recompute or optimizer (with --by direction)";
+        module: Option<Text>, "", "path of nn.Modules around the operator (with --by layer)";
+        grid: Option<Text>, "", "blocks, as 32x256 (with --by shape)";
+        block: Option<Text>, "", "threads per block, as 32x4 (with --by shape)";
+        stream: Option<i64>, "", "stream (with --by stream)";
+        class: Text, "", "compute, communication, memory or fused_communication";
+        count: u64, "", "activities, on all ranks";
+        sum_ns: i64, "ns", "sum of their durations";
+        mean_ns: f64, "ns", "mean duration";
+        time_pct: Option<f64>, "%", "of the summed durations of all activities of the scope", "of GPU time";
+        rank_count: u32, "", "ranks that have it";
+    }
 }
 
-/// The names of a scope, largest first. Those that no rule knows have their namespace, to be sent or named in
-/// rules.
-fn by_short_name<'a>(
-    names: &'a Batch,
-    scope: &str,
-    keys: &[&KernelKeyColumn],
-    is_unknown: bool,
-) -> Vec<ShortKernel<'a>> {
-    let mut all: BTreeMap<_, (i64, Ns)> = BTreeMap::new();
-    for r in KernelsOverRanks::rows(names).filter(|r| r.scope == scope) {
-        let short = if is_unknown { Cow::Owned(function_path(r.name)) } else { Cow::Borrowed(r.short_name) };
-        let cells: Vec<String> = keys.iter().map(|k| k.3(&r).unwrap_or("-".to_string())).collect();
-        let (count, sum_ns) = all.entry((short, r.class, cells)).or_default();
-        (*count, *sum_ns) = (*count + r.count as i64, *sum_ns + r.sum_ns);
-    }
-    let shown = all.into_iter().map(|((short_name, class, cells), (count, sum_ns))| ShortKernel {
-        class,
-        short_name,
-        cells,
-        count,
-        sum_ns,
-    });
-    let mut shown: Vec<ShortKernel> = shown.collect();
-    // Stable: equal ones stay in order of their keys.
-    shown.sort_by_key(|n| Reverse(n.sum_ns));
-    shown
-}
+/// What tells rows of one name apart, with `--by`.
+const KEYS: &[&str] = &["category", "op", "input_dims", "direction", "module", "grid", "block", "stream"];
 
-/// Names by time over all ranks.
-pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> View {
-    // The printed rows have the same keys as the table.
-    let keys: Vec<&KernelKeyColumn> = KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).collect();
-    let (is_unknown, scope) = (options.settings.flag(&UNKNOWN), options.printed_scope("span"));
-    let shown = by_short_name(names, scope, &keys, is_unknown);
-    let all: Ns = rows::<KernelsByName>(partials).filter(|r| r.scope == scope).map(|r| r.sum_ns).sum();
-    let row = |n: &ShortKernel| {
-        let mut row = vec![n.short_name.to_string()];
-        row.extend(n.cells.iter().map(|cell| dimensions(cell)));
-        // Further keys take the place of the class and the share.
-        row.extend(keys.is_empty().then(|| n.class.to_string()));
-        row.extend([fmt_count(n.count as u64), fmt_ns(n.sum_ns), fmt_ns(n.sum_ns / n.count.max(1))]);
-        row.extend(keys.is_empty().then(|| fmt_pct(percent(n.sum_ns, all))));
-        row
-    };
-    let hidden = shown.len().saturating_sub(options.top);
-    let noun = if keys.is_empty() { "more name" } else { "more row" };
-    View {
-        title: format!(
-            "Kernels {}by summed time, {}",
-            if is_unknown { "that no rule knows " } else { "" },
-            plural(partials.len(), "rank")
-        ),
-        columns: [("kernel", Align::Left)]
-            .into_iter()
-            .chain(keys.iter().map(|k| (k.1, k.2)))
-            .chain(keys.is_empty().then_some(("class", Align::Left)))
-            .chain([("count", Align::Right), ("sum", Align::Right), ("mean", Align::Right)])
-            .chain(keys.is_empty().then_some(("of GPU time", Align::Right)))
-            .collect(),
-        rows: shown.iter().take(options.top).map(row).collect(),
-        notes: reasons(partials)
-            .into_iter()
-            .chain((is_unknown && shown.is_empty()).then(|| "none".to_string()))
-            .chain((hidden > 0).then(|| format!("{} in the table", plural(hidden, noun))))
-            .collect(),
+pub(crate) const VIEW: ViewSpec = ViewSpec {
+    title: "Kernels by summed time",
+    columns: &[
+        "short_name",
+        "category",
+        "op",
+        "input_dims",
+        "direction",
+        "module",
+        "grid",
+        "block",
+        "stream",
+        "class",
+        "count",
+        "sum_ns",
+        "mean_ns",
+        "time_pct",
+    ],
+    optional: KEYS,
+    gives_way: &[("class", KEYS), ("time_pct", KEYS)],
+    keep: &[Keep::Scope("span")],
+    ..ViewSpec::of(ShortNames::SPEC)
+};
+
+/// Kernels that no rule knows have their namespace, to be sent or named in rules.
+pub(crate) fn table(partials: &[Partial], options: &Options) -> Batch {
+    let (by_category, only_unknown) =
+        (options.settings.has(&BY, "category"), options.settings.flag(&UNKNOWN));
+    let mut whole: BTreeMap<&str, Ns> = BTreeMap::new();
+    let mut all: OverRanks<(Cow<str>, &str, [Option<&str>; 7], Option<i64>), 2> = OverRanks::new();
+    for r in rows::<KernelsByName>(partials) {
+        *whole.entry(r.scope).or_default() += r.sum_ns;
+        if only_unknown && !is_unknown(&r) {
+            continue;
+        }
+        let short =
+            if only_unknown { Cow::Owned(function_path(r.name)) } else { Cow::Borrowed(r.short_name) };
+        let category = by_category.then_some(r.category);
+        let keys = [category, r.op, r.input_dims, r.direction, r.module, r.grid, r.block];
+        all.add(r.scope, (short, r.class, keys, r.stream), r.rank, [r.sum_ns, r.count as i64]);
     }
+    let mut table = ShortNames::default();
+    for (scope, (short_name, class, keys, stream), s) in all.rows() {
+        let ([sum_ns, count], [category, op, input_dims, direction, module, grid, block]) = (s.sums, keys);
+        table.push(ShortNameRow {
+            scope,
+            short_name: &short_name,
+            category,
+            op,
+            input_dims,
+            direction,
+            module,
+            grid: grid.map(dimensions).as_deref(),
+            block: block.map(dimensions).as_deref(),
+            stream,
+            class,
+            count: count as u64,
+            sum_ns,
+            mean_ns: sum_ns as f64 / count.max(1) as f64,
+            time_pct: whole.get(scope).and_then(|all| percent(sum_ns, *all)),
+            rank_count: s.rank_count,
+        });
+    }
+    table.finish()
 }
 
 /// The kernel with most compute time, if that is a tenth of all or more.
 pub(crate) fn observation(names: &Batch, partials: &[Partial], scope: &str) -> Option<Observation> {
-    let rows = by_short_name(names, scope, &[], false);
-    let all: Ns = rows.iter().map(|n| n.sum_ns).sum();
-    let most = rows.iter().find(|n| n.class == WorkClass::Compute.name())?;
-    let share = percent(most.sum_ns, all).filter(|s| *s >= 10.0)?;
+    let mut by_name: BTreeMap<(&str, &str), (u64, Ns)> = BTreeMap::new();
+    for r in ShortNames::rows(names).filter(|r| r.scope == scope) {
+        let (count, sum_ns) = by_name.entry((r.class, r.short_name)).or_default();
+        (*count, *sum_ns) = (*count + r.count, *sum_ns + r.sum_ns);
+    }
+    let all: Ns = by_name.values().map(|(_, sum_ns)| sum_ns).sum();
+    let compute = by_name.iter().filter(|((class, _), _)| *class == WorkClass::Compute.name());
+    let (&(_, name), &(count, sum_ns)) = compute.max_by_key(|(key, (_, ns))| (*ns, Reverse(**key)))?;
+    let share = percent(sum_ns, all).filter(|s| *s >= 10.0)?;
     let windows = partials.len() as i64 * steps(partials);
     Some(Observation {
         analysis: "kernels",
         ranks: Vec::new(),
         steps: Vec::new(),
-        cost_ns_per_step: most.sum_ns / windows.max(1),
+        cost_ns_per_step: sum_ns / windows.max(1),
         share_of_step: None,
         certainty: Certainty::Measured,
         sentence: format!(
             "`{}` is the kernel with most compute time: {} of all GPU time, {} of {}{}",
-            clip(&most.short_name, 60),
+            clip(name, 60),
             fmt_pct(Some(share)),
-            counted(most.count as u64, "call"),
-            fmt_ns(most.sum_ns / most.count.max(1)),
-            if most.count == 1 { "" } else { " on average" }
+            counted(count, "call"),
+            fmt_ns(sum_ns / (count as Ns).max(1)),
+            if count == 1 { "" } else { " on average" }
         ),
         table: KernelsByName::SPEC.name,
     })
