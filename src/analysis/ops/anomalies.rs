@@ -4,7 +4,9 @@
 
 use crate::facts::calls::CallForest;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
+use hta_base::table::view::ViewSpec;
 use hta_base::units::Ns;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
@@ -26,6 +28,36 @@ table! {
         first_stack: Text, "", "operators around the first call, joined by ;";
     }
 }
+
+table! {
+    /// Calls that make host and GPU wait for each other, over all ranks. What one rank has is in
+    /// `stack_anomalies`.
+    pub struct AnomaliesOverRanks, AnomalyOverRanksRow = "stack_anomalies_over_ranks"
+        by "host_ns descending, gpu_ns descending, count descending, step_count descending, kind, name" {
+        kind: Text, "", "item, nonzero, pageable_copy, synchronize or allocation";
+        name: Text, "", "operator or API call", "call";
+        count: u64, "", "calls, on all ranks" => sum(count);
+        step_count: u64, "", "steps with such calls, summed over ranks" => sum(step_count);
+        host_ns: i64, "ns", "time on the host; for a copy, the length of its launch call", "host time"
+            => sum(host_ns);
+        gpu_ns: i64, "ns", "sum of the GPU work launched in them" => sum(gpu_ns);
+        first_stack: Text, "",
+            "operators around the first call of a rank, joined by ; (where ranks differ, the first in the \
+             order of the alphabet)" => min(first_stack);
+        rank_count: u32, "", "ranks with such calls" => ranks;
+        max_rank: u32, "", "rank with the largest host_ns; of several the lowest" => rank_of_max(host_ns);
+        max_rank_ns: i64, "ns", "host_ns on that rank" => max_of_rank(host_ns);
+    }
+}
+
+pub(crate) const OVER_RANKS: Rollup = Rollup::of(Anomalies::SPEC, AnomaliesOverRanks::SPEC);
+
+pub(crate) const VIEW: ViewSpec = ViewSpec {
+    title: "Calls that make host and GPU wait for each other",
+    columns: &["name", "kind", "count", "step_count", "host_ns"],
+    means: &[("host_ns", "count", "mean")],
+    ..ViewSpec::of(AnomaliesOverRanks::SPEC)
+};
 
 /// Kind of anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@
 //!               / |U(kernels of the categories gemm, attention, convolution, moe)|, at most 100 %
 //! ```
 
-use crate::api::{Align, Options, Partial, View, rows};
+use crate::api::{Options, Partial, rows};
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
@@ -18,8 +18,8 @@ use crate::facts::operator_work::OperatorWorks;
 use crate::facts::windows::ByLaunchStep;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
+use hta_base::table::view::{Note, ViewSpec};
+use hta_base::units::{fmt_pct, percent};
 use hta_trace::activity::Activity;
 use hta_trace::device::DeviceWork;
 use hta_trace::flops::Number;
@@ -64,6 +64,49 @@ table! {
         other_flops: u64, "FLOP", "FLOPs of all other operators with a known model";
     }
 }
+
+table! {
+    /// Model FLOPs utilization of the job over its steps, or where there are none over the spans of its
+    /// devices. No row without products, convolutions and attention.
+    pub struct MfuOverRanks, MfuOverRanksRow = "mfu_over_ranks" by "device_count" {
+        device_count: u64, "", "devices", "devices";
+        dur_ns: i64, "ns", "length of the windows of a device, mean over the devices", "time each";
+        matrix_tflop: f64, "TFLOP", "FLOPs of operators whose FLOPs are known", "TFLOP";
+        matrix_busy_ns: i64, "ns", "their GPU time, as in mfu", "GPU time of it";
+        tflops_per_s: Option<f64>, "TFLOP/s", "matrix_tflop over matrix_busy_ns", "TFLOP/s";
+        mfu_pct: Option<f64>, "%", "model FLOPs utilization, weighted by the length of the windows", "MFU";
+        hfu_pct: Option<f64>, "%", "hardware FLOPs utilization, where recomputation tells them apart", "HFU";
+        recompute_pct: Option<f64>, "%", "of the FLOPs, computed a second time (activation checkpointing): \
+            in HFU, not in MFU", "recomputed";
+        coverage_pct: Option<f64>, "%", "FLOPs are known for so much of the busy time of kernels of the \
+            categories gemm, attention, convolution and moe", "FLOPs known for";
+        is_lower_bound: bool, "", "coverage_pct is below 90: MFU and HFU are at least so large";
+        matrix_unknown_count: u64, "", "operators whose inputs do not say their FLOPs";
+    }
+}
+
+pub(crate) const VIEW: ViewSpec = ViewSpec {
+    title: "Model FLOPs utilization (MFU)",
+    columns: &[
+        "device_count",
+        "dur_ns",
+        "matrix_tflop",
+        "matrix_busy_ns",
+        "tflops_per_s",
+        "mfu_pct",
+        "hfu_pct",
+        "recompute_pct",
+        "coverage_pct",
+    ],
+    optional: &["hfu_pct", "recompute_pct", "coverage_pct"],
+    notes: &[
+        Note::If("is_lower_bound", "of some matrix work no FLOPs are known: MFU is at least so large"),
+        Note::If("recompute_pct", "recomputed (activation checkpointing): FLOPs in HFU, not in MFU"),
+        Note::If("coverage_pct", "FLOPs known for: so much of the matrix-category busy time"),
+        Note::Sum("matrix_unknown_count", "operator", "with inputs that do not say their FLOPs"),
+    ],
+    ..ViewSpec::of(MfuOverRanks::SPEC)
+};
 
 pub(crate) fn table(trace: &RankTrace, options: &Options) -> Batch {
     let machine = RankMachine::new(trace, &options.peaks);
@@ -240,10 +283,6 @@ fn utilization(rows: &[MfuRow], pct: fn(&MfuRow) -> Option<f64>) -> Option<f64> 
     (dur > 0 && is_known).then(|| 100.0 * used / dur as f64)
 }
 
-/// Behind a share of the FLOPs.
-const RECOMPUTED: &str =
-    "of the FLOPs are computed a second time (activation checkpointing): in HFU, not in MFU";
-
 /// Both utilizations, percent.
 fn both(rows: &[MfuRow]) -> [Option<f64>; 2] {
     [|r: &MfuRow| r.mfu_pct, |r: &MfuRow| r.hfu_pct].map(|pct| utilization(rows, pct))
@@ -265,20 +304,49 @@ pub(crate) fn headline(partials: &[Partial]) -> Option<String> {
     Some(format!("MFU {}, HFU {}: {again} of the FLOPs are recomputed for the backward pass", mfu?, hfu?))
 }
 
-/// The printed table: a row for each product and number type; `None` without matrix work.
-pub(crate) fn view(partials: &[Partial]) -> Option<View> {
+/// The row of the job, and what is said of it; no row without matrix work.
+pub(crate) fn over_ranks(partials: &[Partial]) -> (Batch, Vec<String>) {
+    let mut table = MfuOverRanks::default();
     let rows = of_job(partials);
     if rows.iter().all(|r| r.matrix_count == 0 && r.matrix_category_ns == 0) {
-        return None;
+        return (table.finish(), Vec::new());
     }
-    let devices: BTreeSet<(u32, Option<i64>)> = rows.iter().map(|r| (r.rank, r.device)).collect();
+    let devices = rows.iter().map(|r| (r.rank, r.device)).collect::<BTreeSet<_>>().len();
     let [count, unknown] = [|r: &MfuRow| r.matrix_count, |r: &MfuRow| r.matrix_unknown_count]
         .map(|column| rows.iter().map(column).sum::<u64>());
     let [busy, all, dur] =
         [|r: &MfuRow| r.matrix_busy_ns, |r: &MfuRow| r.matrix_category_ns, |r: &MfuRow| r.dur_ns]
             .map(|column| rows.iter().map(column).sum::<i64>());
     let flops = rows.iter().map(|r| r.matrix_flops as f64).sum::<f64>();
-    let mut notes = Vec::new();
+    let coverage_pct = percent(busy, all).map(|pct| pct.min(100.0));
+    let recompute_pct = recomputed_pct(&rows);
+    let [mfu_pct, hfu_pct] = both(&rows);
+    table.push(MfuOverRanksRow {
+        device_count: devices as u64,
+        dur_ns: dur / (devices as i64).max(1),
+        matrix_tflop: flops / 1e12,
+        matrix_busy_ns: busy,
+        tflops_per_s: (busy > 0).then(|| flops / busy as f64 / 1e3),
+        mfu_pct,
+        hfu_pct: hfu_pct.filter(|_| recompute_pct.is_some()),
+        recompute_pct,
+        coverage_pct: coverage_pct.filter(|_| count > 0),
+        is_lower_bound: mfu_pct.is_some() && coverage_pct.is_some_and(|pct| pct < COVERED_PCT),
+        matrix_unknown_count: unknown,
+    });
+    let mut notes: Vec<String> = peak_note(&rows, partials).into_iter().collect();
+    if hfu_pct.is_some_and(|pct| pct > 100.0) {
+        notes.push(
+            "more than is possible: the recorded shapes do not fit the kernels, or the device is not this one"
+                .to_string(),
+        );
+    }
+    notes.extend((count == 0).then(|| "no FLOPs are known: record with record_shapes=True".to_string()));
+    (table.finish(), notes)
+}
+
+/// The peak against which devices are measured, or why there is none.
+fn peak_note(rows: &[MfuRow], partials: &[Partial]) -> Option<String> {
     let names: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
     let peak = rows
         .iter()
@@ -286,63 +354,17 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
     match (peak, names.len()) {
         (Some((tflops, number, name, approximate)), 1) => {
             let about = if approximate { "~" } else { "" };
-            notes.push(format!(
+            Some(format!(
                 "of {about}{tflops} TFLOP/s, the dense {number} peak of {name}, over all of the time"
-            ));
+            ))
         }
-        (Some(_), n) => notes.push(format!("each device is measured against its own peak, of {n} products")),
+        (Some(_), n) => Some(format!("each device is measured against its own peak, of {n} products")),
         (None, _) => {
             let is_nameless = partials.iter().any(|p| p.rows::<NamelessDevices>().next().is_some());
             let why = if is_nameless { NAMELESS } else { "the peak of the device is not known" };
             // Of a known device the type of its numbers is not, and the line on FLOPs says why.
             let is_known = rows.iter().any(|r| r.peak_tb_per_s.is_some());
-            notes.extend((!is_known || is_nameless).then(|| format!("{why}; give it with --peaks FILE")));
+            (!is_known || is_nameless).then(|| format!("{why}; give it with --peaks FILE"))
         }
     }
-    let coverage = percent(busy, all).map(|pct| pct.min(100.0));
-    let is_covered = coverage.is_none_or(|pct| pct >= COVERED_PCT);
-    let [mfu, hfu] = both(&rows);
-    if hfu.is_some_and(|pct| pct > 100.0) {
-        notes.push(
-            "more than is possible: the recorded shapes do not fit the kernels, or the device is not this one"
-                .to_string(),
-        );
-    }
-    if count == 0 {
-        notes.push("no FLOPs are known: record with record_shapes=True".to_string());
-    } else if let Some(pct) = coverage {
-        notes.push(format!("FLOPs known for {} of the matrix-category busy time", fmt_pct(Some(pct))));
-    }
-    if unknown > 0 {
-        notes.push(format!(
-            "{} with inputs that do not say their FLOPs",
-            plural(unknown as usize, "operator")
-        ));
-    }
-    let again = recomputed_pct(&rows).map(|pct| fmt_pct(Some(pct)));
-    notes.extend(again.iter().map(|pct| format!("{pct} {RECOMPUTED}")));
-    let told = |used: Option<f64>| {
-        let least = if is_covered { "" } else { "at least " };
-        used.map_or("-".to_string(), |pct| format!("{least}{}", fmt_pct(Some(pct))))
-    };
-    let tera = |rate: f64| format!("{rate:.1} TFLOP/s");
-    let mut row = vec![
-        fmt_count(devices.len() as u64),
-        fmt_ns(dur / (devices.len() as i64).max(1)),
-        format!("{:.2} TFLOP", flops / 1e12),
-        fmt_ns(busy),
-        if busy > 0 { tera(flops / busy as f64 / 1e3) } else { "-".to_string() },
-        told(mfu),
-    ];
-    let mut columns = vec!["devices", "time each", "FLOPs", "GPU time of it", "rate", "MFU"];
-    if again.is_some() {
-        row.push(told(hfu));
-        columns.push("HFU");
-    }
-    Some(View {
-        title: "Model FLOPs utilization (MFU)".to_string(),
-        columns: columns.into_iter().map(|name| (name, Align::Right)).collect(),
-        rows: vec![row],
-        notes,
-    })
 }

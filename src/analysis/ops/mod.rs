@@ -6,7 +6,6 @@
 //! given as a sum and as a union.
 
 pub mod anomalies;
-pub mod anomalies_over_ranks;
 pub mod call_tree;
 pub mod flame;
 mod folded;
@@ -21,7 +20,7 @@ pub mod operators;
 pub mod over_ranks;
 mod views;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::named::NamedNodes;
 use crate::facts::modules::InModules;
@@ -30,8 +29,7 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stacks::{self, StackNodes, StackUnit, Weight};
-use anomalies::Anomalies;
-use anomalies_over_ranks::AnomaliesOverRanks;
+use anomalies::{Anomalies, AnomaliesOverRanks};
 use call_tree::CallTree;
 use flame::Flame;
 use graph_parts::{GraphParts, NamedParts};
@@ -42,7 +40,7 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
 use keys::{CallKey, KeyTexts, Keys};
-use mfu::Mfu;
+use mfu::{Mfu, MfuOverRanks};
 use modules::ModulesTable;
 use operators::Operators;
 use over_ranks::{ModulesOverRanks, OperatorsOverRanks};
@@ -130,6 +128,7 @@ impl Analysis for Ops {
                 Operators::SPEC,
                 ModulesTable::SPEC,
                 Mfu::SPEC,
+                MfuOverRanks::SPEC,
                 Anomalies::SPEC,
                 CallStacks::SPEC,
                 Flame::SPEC,
@@ -138,6 +137,8 @@ impl Analysis for Ops {
                 ModulesOverRanks::SPEC,
                 AnomaliesOverRanks::SPEC,
             ],
+            views: &views::VIEWS,
+            rollups: &[over_ranks::MODULES, anomalies::OVER_RANKS],
             kept_tables: &[StackNodes::SPEC, GraphParts::SPEC, mfu::NamelessDevices::SPEC],
             settings: &[BY, FOLDED, SPEEDSCOPE],
             is_long: true,
@@ -181,25 +182,20 @@ impl Analysis for Ops {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let specs =
-            [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC, Flame::SPEC];
-        let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+        let own = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec));
         let all = OperatorTables {
             operators: over_ranks::operators(partials),
-            modules: over_ranks::modules(partials),
-            anomalies: anomalies_over_ranks::table(partials),
+            modules: over_ranks::MODULES.fold(own(ModulesTable::SPEC)),
+            anomalies: anomalies::OVER_RANKS.fold(own(Anomalies::SPEC)),
         };
+        let (mfu, notes) = mfu::over_ranks(partials);
         let folded = Weight::named(options.settings.text(&FOLDED));
         let title = weight(options).map_or("", Weight::title);
         Output {
             observations: observations::observations(partials, &all),
-            views: views::views(partials, &all, options),
             operators: views::with_most_gpu_time(&all.operators, &NamedParts::of(partials)),
-            tables: specs
-                .into_iter()
-                .flat_map(of)
-                .chain([all.operators, all.modules, all.anomalies])
-                .collect(),
+            tables: vec![all.operators, mfu],
+            notes: notes.into_iter().map(|text| ViewNote { view: mfu::VIEW.title, text }).collect(),
             headline: mfu::headline(partials),
             raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
             files: options
@@ -213,7 +209,7 @@ impl Analysis for Ops {
     }
 }
 
-/// The tables over all ranks.
+/// Tables over all ranks.
 struct OperatorTables {
     operators: Batch,
     modules: Batch,

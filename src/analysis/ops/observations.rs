@@ -2,8 +2,7 @@
 
 use crate::api::{Certainty, Observation, Partial};
 use crate::ops::OperatorTables;
-use crate::ops::anomalies::{Anomalies, Anomaly};
-use crate::ops::anomalies_over_ranks::AnomaliesOverRanks;
+use crate::ops::anomalies::{Anomalies, AnomaliesOverRanks, Anomaly};
 use crate::ops::graph_parts::NamedParts;
 use crate::ops::modules::ModulesTable;
 use crate::ops::operators::Operators;

@@ -5,6 +5,7 @@ use crate::ops::modules::ModulesTable;
 use crate::ops::operators::Operators;
 use crate::over_ranks::{AttainedWork, OverRanks, WorkRates, add_known};
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
 
 table! {
@@ -14,27 +15,27 @@ table! {
             count descending, name" {
         scope: Text, "", "capture: all; step: those that start in a step (with --by step); outside: the rest";
         name: Text, "",
-            "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch";
-        input_dims: Option<Text>, "", "shape of each input (with --by shape or args, where recorded)";
-        input_types: Option<Text>, "", "type of each input (with --by args)";
-        input_strides: Option<Text>, "", "strides of each input (with --by args)";
-        concrete_inputs: Option<Text>, "", "scalar inputs (with --by args)";
+            "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch", "operator";
+        input_dims: Option<Text>, "", "shape of each input (with --by shape or args, where recorded)", "shapes";
+        input_types: Option<Text>, "", "type of each input (with --by args)", "types";
+        input_strides: Option<Text>, "", "strides of each input (with --by args)", "strides";
+        concrete_inputs: Option<Text>, "", "scalar inputs (with --by args)", "scalars";
         module: Option<Text>, "", "path of nn.Modules around it (with --by module)";
         direction: Option<Text>, "", "forward, backward, recompute or optimizer (with --by direction)";
         thread: Option<Text>, "", "process and thread (with --by thread)";
         stack: Option<Text>, "", "the five innermost Python frames around it (with --by stack)";
         count: u64, "", "calls, on all ranks";
-        host_ns: i64, "ns", "time on the host, with everything nested in it";
+        host_ns: i64, "ns", "time on the host, with everything nested in it", "host total";
         host_self_ns: i64, "ns", "the same without nested operators and API calls";
         host_api_ns: i64, "ns", "time in its own API calls";
-        gpu_ns: i64, "ns", "sum of the GPU work launched by it and everything nested in it";
-        gpu_self_ns: i64, "ns", "sum of the GPU work of its own API calls";
+        gpu_ns: i64, "ns", "sum of the GPU work launched by it and everything nested in it", "GPU total";
+        gpu_self_ns: i64, "ns", "sum of the GPU work of its own API calls", "GPU self";
         bwd_gpu_ns: Option<i64>, "ns", "GPU work of its backward operators; null where none are joined";
         rank_count: u32, "", "ranks that have it";
         max_rank: u32, "", "rank with the largest gpu_self_ns; of several the lowest";
         max_rank_ns: i64, "ns", "gpu_self_ns on that rank";
         work_count: u64, "", "calls of which the work is known";
-        work_busy_ns: i64, "ns", "time in which the GPU work of these calls runs";
+        work_busy_ns: i64, "ns", "time in which the GPU work of these calls runs", "GPU time";
         flops: Option<u64>, "FLOP", "operations of these calls; null where none is known";
         bytes: Option<u64>, "bytes", "compulsory traffic of these calls; null where that of one is unknown";
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_busy_ns";
@@ -42,7 +43,7 @@ table! {
         flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
         roofline_pct: Option<f64>, "%",
             "of what is attainable at this intensity, mean weighted by work_busy_ns of the ranks of which it \
-             is known";
+             is known", "of attainable";
         bound: Option<Text>, "", "compute, memory or latency, for most of that time";
     }
 }
@@ -52,22 +53,28 @@ table! {
     pub struct ModulesOverRanks, ModuleOverRanksRow = "modules_over_ranks"
         by "gpu_ns descending, host_ns descending, gpu_self_ns descending, host_self_ns descending, count \
             descending, path" {
-        path: Text, "", "names of the modules from the outermost in, joined by /";
-        name: Text, "", "its own name";
-        count: u64, "", "calls, on all ranks";
-        host_ns: i64, "ns", "time on the host, nested modules included";
-        host_self_ns: i64, "ns", "the same without nested modules, on the same thread";
-        gpu_ns: i64, "ns", "sum of the GPU work launched in it and in nested modules";
-        gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no nested module";
+        path: Text, "", "names of the modules from the outermost in, joined by /", "module";
+        name: Text, "", "its own name" => first(name);
+        count: u64, "", "calls, on all ranks", "calls" => sum(count);
+        host_ns: i64, "ns", "time on the host, nested modules included", "host forward" => sum(host_ns);
+        host_self_ns: i64, "ns", "the same without nested modules, on the same thread" => sum(host_self_ns);
+        gpu_ns: i64, "ns", "sum of the GPU work launched in it and in nested modules", "GPU forward"
+            => sum(gpu_ns);
+        gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no nested module"
+            => sum(gpu_self_ns);
         bwd_gpu_ns: Option<i64>, "ns",
-            "GPU work of the backward pass of it and of nested modules; null where none is joined";
-        bwd_gpu_self_ns: Option<i64>, "ns", "the same without nested modules";
-        bwd_host_ns: Option<i64>, "ns", "host time of the backward pass of it and of nested modules";
-        rank_count: u32, "", "ranks that have it";
-        max_rank: u32, "", "rank with the largest gpu_ns; of several the lowest";
-        max_rank_ns: i64, "ns", "gpu_ns on that rank";
+            "GPU work of the backward pass of it and of nested modules; null where none is joined", "GPU backward"
+            => sum(bwd_gpu_ns);
+        bwd_gpu_self_ns: Option<i64>, "ns", "the same without nested modules" => sum(bwd_gpu_self_ns);
+        bwd_host_ns: Option<i64>, "ns", "host time of the backward pass of it and of nested modules"
+            => sum(bwd_host_ns);
+        rank_count: u32, "", "ranks that have it" => ranks;
+        max_rank: u32, "", "rank with the largest gpu_ns; of several the lowest" => rank_of_max(gpu_ns);
+        max_rank_ns: i64, "ns", "gpu_ns on that rank" => max_of_rank(gpu_ns);
     }
 }
+
+pub(crate) const MODULES: Rollup = Rollup::of(ModulesTable::SPEC, ModulesOverRanks::SPEC);
 
 /// What orders no rows, and the work of the calls of an operator of which the operations are known.
 #[derive(Debug, Default)]
@@ -139,38 +146,6 @@ pub(crate) fn operators(partials: &[Partial]) -> Batch {
             flops_per_byte: rates.flops_per_byte,
             roofline_pct: of.attained.pct(),
             bound: of.attained.bound(),
-        });
-    }
-    table.finish()
-}
-
-pub(crate) fn modules(partials: &[Partial]) -> Batch {
-    let mut all: OverRanks<&str, 5, (&str, [Option<i64>; 3])> = OverRanks::new();
-    for r in rows::<ModulesTable>(partials) {
-        let sums = [r.gpu_ns, r.host_ns, r.gpu_self_ns, r.host_self_ns, r.count as i64];
-        let (name, backward) = all.add("", r.path, r.rank, sums);
-        *name = r.name;
-        let own = [r.bwd_gpu_ns, r.bwd_gpu_self_ns, r.bwd_host_ns];
-        backward.iter_mut().zip(own).for_each(|(sum, ns)| add_known(sum, ns));
-    }
-    let mut table = ModulesOverRanks::default();
-    for (_, path, s) in all.rows() {
-        let [gpu_ns, host_ns, gpu_self_ns, host_self_ns, count] = s.sums;
-        let (name, [bwd_gpu_ns, bwd_gpu_self_ns, bwd_host_ns]) = s.more;
-        table.push(ModuleOverRanksRow {
-            path,
-            name,
-            count: count as u64,
-            host_ns,
-            host_self_ns,
-            gpu_ns,
-            gpu_self_ns,
-            bwd_gpu_ns,
-            bwd_gpu_self_ns,
-            bwd_host_ns,
-            rank_count: s.rank_count,
-            max_rank: s.max.1,
-            max_rank_ns: s.max.0,
         });
     }
     table.finish()

@@ -5,7 +5,7 @@ use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
 use crate::output::html::work;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::ops::anomalies_over_ranks::AnomaliesOverRanks;
+use hta_analysis::ops::anomalies::AnomaliesOverRanks;
 use hta_analysis::ops::call_tree::CallTree;
 use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::patterns::tables::RepeatsTable;
