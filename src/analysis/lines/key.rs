@@ -1,6 +1,6 @@
 //! The line of a row, for people.
 
-use crate::lines::tables::{LineOverRanksRow, LineRow};
+use crate::lines::tables::LineRow;
 
 /// Largest width of a place in print, characters.
 const PLACE_WIDTH: usize = 36;
@@ -16,10 +16,6 @@ pub(crate) struct LineKey<'a> {
 
 impl<'a> LineKey<'a> {
     pub(crate) fn new(row: &LineRow<'a>) -> Self {
-        Self { file: row.file, line: row.line, function: row.function, module: row.module }
-    }
-
-    pub(crate) fn over_ranks(row: &LineOverRanksRow<'a>) -> Self {
         Self { file: row.file, line: row.line, function: row.function, module: row.module }
     }
 

@@ -10,7 +10,6 @@ mod collect;
 mod grouping;
 mod key;
 mod observations;
-mod over_ranks;
 mod stacks;
 mod tables;
 mod view;
@@ -23,9 +22,11 @@ use crate::facts::direction::{Direction, Directions};
 use crate::facts::lines::{Charging, LineLevel, Lines, UserCode};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
+use crate::lines::annotate::AnnotatedLines;
 use crate::lines::collect::{Collect, LineOwner, LineSums, idle_threads};
 use crate::lines::grouping::{GroupCells, Grouping, LineBy};
 use crate::lines::tables::{LineRow, LineTotalRow};
+use crate::lines::view::LineSpreads;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stacks::{StackNodes, StackUnit, Weight, folded, speedscope_file};
@@ -119,7 +120,15 @@ impl Analysis for LinesOf {
             stem: "lines",
             title: "time by source line: host, waiting, and the GPU work launched there",
             explain: include_str!("page.md"),
-            tables: &[LinesTable::SPEC, LineTotals::SPEC, LinesOverRanks::SPEC],
+            tables: &[
+                LinesTable::SPEC,
+                LineTotals::SPEC,
+                LinesOverRanks::SPEC,
+                LineSpreads::SPEC,
+                AnnotatedLines::SPEC,
+            ],
+            views: &[view::LINES, view::IDLE, view::SPREAD, annotate::VIEW],
+            rollups: &[view::OVER_RANKS],
             kept_tables: &[StackNodes::SPEC],
             settings: &[BY, SORT, ALL_FRAMES, USER, LIBRARY, FOLDED, SPEEDSCOPE, ANNOTATE],
             is_long: true,
@@ -151,18 +160,20 @@ impl Analysis for LinesOf {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let settings = &options.settings;
         let title = weight(options).map_or("", Weight::title);
-        let lines = over_ranks::table(partials);
-        let views = match settings.file(&ANNOTATE) {
-            Some(file) => vec![annotate::view(partials, &lines, options, file)],
-            None => view::views(partials, &lines, options),
-        };
+        let mut tables = vec![view::spread(partials)];
+        let mut note = None;
+        if let Some(file) = settings.file(&ANNOTATE) {
+            let lines = view::OVER_RANKS.fold(partials.iter().filter_map(|p| p.table(LinesTable::SPEC)));
+            let (annotated, told) = annotate::table(&lines, options, file);
+            tables.push(annotated);
+            note = told;
+        }
         Output {
-            tables: [LinesTable::SPEC, LineTotals::SPEC].into_iter().flat_map(of).chain([lines]).collect(),
+            tables,
+            notes: note.into_iter().collect(),
             observations: observations::observations(self.about().stem, partials),
-            views,
             raw: Weight::named(settings.text(&FOLDED)).map(|_| folded(partials)),
             files: settings
                 .text(&SPEEDSCOPE)

@@ -51,26 +51,33 @@ table! {
             line, function, module" {
         scope: Text, "",
             "capture: all; step: what lies or starts in a step (with --steps); outside: the rest";
-        file: Option<Text>, "", "path as recorded, or a name in brackets as in `lines`; null for a module";
+        file: Option<Text>, "", "path as recorded, or a name in brackets as in `lines`; null for a module",
+            "place";
         line: Option<u32>, "", "line of the calls; of a function, where it is defined";
         function: Option<Text>, "", "name of the function; null for a line";
         module: Option<Text>, "", "path of the nn.Module (with --by module)";
         level: Text, "", "line, function, file or module; none for the rows in brackets";
         is_idle_thread: bool, "", "on threads that run no operator and make no API call";
-        calls: u64, "", "calls made from the line, or of the function or module, on all ranks";
-        host_self_ns: i64, "ns", "time in which a thread is here";
-        host_total_ns: i64, "ns", "time in which any of its calls is open, per thread";
-        native_ns: i64, "ns", "part of host_self_ns in operators, API calls and built-in functions";
-        python_ns: i64, "ns", "the rest of host_self_ns: Python code";
-        blocked_ns: i64, "ns", "length of the synchronizing API calls made here";
-        gpu_sum_ns: i64, "ns", "sum of the GPU work launched here";
+        calls: u64, "", "calls made from the line, or of the function or module, on all ranks"
+            => sum(calls);
+        host_self_ns: i64, "ns", "time in which a thread is here", "self" => sum(host_self_ns);
+        host_total_ns: i64, "ns", "time in which any of its calls is open, per thread", "total"
+            => sum(host_total_ns);
+        native_ns: i64, "ns", "part of host_self_ns in operators, API calls and built-in functions"
+            => sum(native_ns);
+        python_ns: i64, "ns", "the rest of host_self_ns: Python code" => sum(python_ns);
+        blocked_ns: i64, "ns", "length of the synchronizing API calls made here" => sum(blocked_ns);
+        gpu_sum_ns: i64, "ns", "sum of the GPU work launched here", "GPU" => sum(gpu_sum_ns);
         bwd_gpu_sum_ns: Option<i64>, "ns",
-            "sum of the GPU work of its backward pass; null where no backward operators are joined";
+            "sum of the GPU work of its backward pass; null where no backward operators are joined", "GPU bwd"
+            => sum(bwd_gpu_sum_ns);
         alloc_bytes: Option<i64>, "bytes",
-            "allocated, backward included, on all devices; null where no memory is recorded";
-        rank_count: u32, "", "ranks that have it";
-        max_rank: u32, "", "rank with the largest host_self_ns; of several the lowest";
-        max_rank_ns: i64, "ns", "host_self_ns on that rank";
+            "allocated, backward included, on all devices; null where no memory is recorded", "allocated"
+            => sum(alloc_bytes);
+        rank_count: u32, "", "ranks that have it" => ranks;
+        max_rank: u32, "", "rank with the largest host_self_ns; of several the lowest"
+            => rank_of_max(host_self_ns);
+        max_rank_ns: i64, "ns", "host_self_ns on that rank" => max_of_rank(host_self_ns);
     }
 }
 

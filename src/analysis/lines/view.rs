@@ -1,139 +1,125 @@
-//! The printed tables: lines summed over ranks, and the lines that differ most between ranks.
+//! What is printed: lines summed over ranks, and the lines that differ most between ranks.
 
-use crate::api::{Align, Options, Partial, View};
-use crate::lines::key::{LineKey, shown};
-use crate::lines::observations::{LineSpread, differing};
-use crate::lines::tables::{LineOverRanksRow, LineTotals, LinesOverRanks};
-use crate::lines::{BY, SORT};
-use crate::population::reasons;
-use crate::sums::more;
-use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
-use std::cmp::Reverse;
+use crate::api::Partial;
+use crate::lines::observations::differing;
+use crate::lines::tables::{LineTotals, LinesOverRanks, LinesTable};
+use crate::lines::{ANNOTATE, BY, SORT};
+use hta_base::table;
+use hta_base::table::rollup::Rollup;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::table::view::{Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
 
-/// The lines of the printed scope.
-pub(crate) fn printed<'a>(lines: &'a Batch, options: &Options) -> impl Iterator<Item = LineOverRanksRow<'a>> {
-    let scope = options.printed_scope("capture");
-    LinesOverRanks::rows(lines).filter(move |r| r.scope == scope)
+pub(crate) const OVER_RANKS: Rollup = Rollup::of(LinesTable::SPEC, LinesOverRanks::SPEC);
+
+table! {
+    /// Lines whose self time differs between ranks by more than a fifth of the step.
+    pub(crate) struct LineSpreads, LineSpreadRow = "line_spread" by "spread_ns descending, file, line, function" {
+        file: Option<Text>, "", "path as recorded; null for a module", "place";
+        line: Option<u32>, "", "line of the calls; of a function, where it is defined";
+        function: Option<Text>, "", "name of the function; null for a line";
+        module: Option<Text>, "", "path of the nn.Module (with --by module)";
+        rank: u32, "", "rank that is farthest from the median";
+        self_ns: i64, "ns", "its self time in a step";
+        median_ns: i64, "ns", "the lower median of all ranks";
+        spread_ns: i64, "ns", "largest less smallest self time", "most - least";
+        step_pct: f64, "%", "the difference, of the mean step of all ranks", "of the step";
+    }
 }
 
-/// GPU time, with that of the backward pass.
-pub(crate) fn gpu_ns(r: &LineOverRanksRow) -> Ns {
-    r.gpu_sum_ns + r.bwd_gpu_sum_ns.unwrap_or(0)
-}
+/// A place as terminals link it: `train.py:12` for a line, `train.py:10 train` for a function.
+const PLACE: &[(&str, &str, &str)] = &[("file", ":", "line"), ("file", " ", "function")];
 
-pub(crate) fn views(partials: &[Partial], lines: &Batch, options: &Options) -> Vec<View> {
-    let mut views = vec![line_view(partials, lines, options)];
-    views.extend(spread(partials, options));
-    views
-}
-
-fn line_view(partials: &[Partial], lines: &Batch, options: &Options) -> View {
-    let mut rows: Vec<LineOverRanksRow> = printed(lines, options).collect();
-    let sort = options.settings.text(&SORT).unwrap_or("self");
-    let value = |r: &LineOverRanksRow| match sort {
-        "total" => r.host_total_ns,
-        "gpu" => gpu_ns(r),
-        "blocked" => r.blocked_ns,
-        "alloc" => r.alloc_bytes.unwrap_or(0),
-        _ => r.host_self_ns,
-    };
-    rows.sort_by_key(|r| {
-        (r.is_idle_thread, Reverse(value(r)), Reverse(r.host_self_ns), LineKey::over_ranks(r))
-    });
-    let has = |of: fn(&LineOverRanksRow) -> i64| rows.iter().any(|r| of(r) != 0);
-    let has_gpu = has(gpu_ns);
+const OVER_ALL: ViewSpec = ViewSpec {
+    also: &[LineTotals::SPEC],
+    columns: &[
+        "file",
+        "module",
+        "host_self_ns",
+        "native_ns",
+        "host_total_ns",
+        "gpu_sum_ns",
+        "bwd_gpu_sum_ns",
+        "blocked_ns",
+        "alloc_bytes",
+        "calls",
+    ],
+    optional: &["file", "module", "gpu_sum_ns", "bwd_gpu_sum_ns", "blocked_ns", "alloc_bytes"],
     // Places are long, so numbers of the GPU take the place of some of the host.
-    let columns = [
-        ("self", true),
-        ("share", !has_gpu),
-        ("native", !has_gpu),
-        ("total", !has_gpu || sort == "total"),
-        ("GPU", has_gpu),
-        ("GPU bwd", has(|r| r.bwd_gpu_sum_ns.unwrap_or(0))),
-        ("blocked", has(|r| r.blocked_ns)),
-        ("allocated", sort == "alloc"),
-        ("calls", true),
-    ];
-    let all: Ns = rows.iter().filter(|r| !r.is_idle_thread).map(|r| r.host_self_ns).sum();
-    let by = options.settings.text(&BY).unwrap_or("line");
-    let mut view = View {
-        title: format!("Host time by {by}, {}", plural(partials.len(), "rank")),
-        columns: vec![(heading(by), Align::Left)],
-        rows: Vec::new(),
-        notes: reasons(partials),
-    };
-    view.columns.extend(columns.iter().filter(|c| c.1).map(|c| (c.0, Align::Right)));
-    let time = |ns: Ns| if ns == 0 { "-".to_string() } else { fmt_ns(ns) };
-    for r in rows.iter().take(options.top) {
-        let (mark, share) = match r.is_idle_thread {
-            true => (" (idle)", "-".to_string()),
-            false => ("", fmt_pct(percent(r.host_self_ns, all))),
-        };
-        let values = [
-            fmt_ns(r.host_self_ns),
-            share,
-            time(r.native_ns),
-            time(r.host_total_ns),
-            time(r.gpu_sum_ns),
-            time(r.bwd_gpu_sum_ns.unwrap_or(0)),
-            time(r.blocked_ns),
-            fmt_bytes(r.alloc_bytes.unwrap_or(0).max(0) as u64),
-            if r.calls == 0 { "-".to_string() } else { fmt_count(r.calls) },
-        ];
-        let mut cells = vec![format!("{}{mark}", shown(&LineKey::over_ranks(r).text()))];
-        cells.extend(columns.iter().zip(values).filter(|(c, _)| c.1).map(|(_, v)| v));
-        view.rows.push(cells);
-    }
-    view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
-    let without: Vec<u32> =
-        crate::api::rows::<LineTotals>(partials).filter(|t| !t.has_lines).map(|t| t.rank).collect();
-    if by == "line" && !without.is_empty() {
-        view.notes.push(
-            "the lines of calls are not recorded: rows are functions, with the line of their definition"
-                .to_string(),
-        );
-    }
-    view
+    gives_way: &[
+        ("native_ns", &["gpu_sum_ns"]),
+        ("host_total_ns", &["gpu_sum_ns"]),
+        ("alloc_bytes", &["host_self_ns"]),
+    ],
+    joined: PLACE,
+    by_option: (
+        SORT.flag,
+        &[
+            ("total", "host_total_ns"),
+            ("gpu", "gpu_sum_ns"),
+            ("blocked", "blocked_ns"),
+            ("alloc", "alloc_bytes"),
+        ],
+    ),
+    ..ViewSpec::of(LinesOverRanks::SPEC)
+};
+
+pub(crate) const LINES: ViewSpec = ViewSpec {
+    title: "Host time in source code",
+    keep: &[Keep::Scope("capture"), Keep::Zero("is_idle_thread"), Keep::Made(&["scope"], unless_annotated)],
+    shares: &[("host_self_ns", "share")],
+    notes: &[Note::Made(without_lines)],
+    ..OVER_ALL
+};
+
+pub(crate) const IDLE: ViewSpec = ViewSpec {
+    title: "On threads that run no operator and make no API call",
+    keep: &[
+        Keep::Scope("capture"),
+        Keep::Positive("is_idle_thread"),
+        Keep::Made(&["scope"], unless_annotated),
+    ],
+    ..OVER_ALL
+};
+
+pub(crate) const SPREAD: ViewSpec = ViewSpec {
+    title: "Lines that differ between ranks, per step",
+    columns: &["file", "module", "rank", "self_ns", "median_ns", "spread_ns", "step_pct"],
+    optional: &["file", "module"],
+    keep: &[Keep::Made(&["rank"], unless_annotated)],
+    joined: PLACE,
+    most: 5,
+    ..ViewSpec::of(LineSpreads::SPEC)
+};
+
+/// Of an annotated file, its own lines are shown.
+fn unless_annotated(scope: &ViewScope) -> Result<RowTest, TableError> {
+    let is_annotated = (scope.option)(ANNOTATE.flag).is_some();
+    Ok(Box::new(move |_, _| !is_annotated))
 }
 
-fn heading(by: &str) -> &'static str {
-    match by {
-        "function" => "function",
-        "file" => "file",
-        "module" => "module",
-        _ => "line",
-    }
+fn without_lines(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut is_without = false;
+    scope.each::<LineTotals>(|r| is_without |= !r.has_lines)?;
+    let is_by_line = (scope.option)(BY.flag).as_deref() == Some("line");
+    let note = "the lines of calls are not recorded: rows are functions, with the line of their definition";
+    Ok((is_without && is_by_line).then(|| note.to_string()))
 }
 
 /// The lines that differ most between ranks.
-fn spread(partials: &[Partial], options: &Options) -> Option<View> {
-    let all = differing(partials);
-    if all.is_empty() {
-        return None;
+pub(crate) fn spread(partials: &[Partial]) -> Batch {
+    let mut table = LineSpreads::default();
+    for s in differing(partials) {
+        table.push(LineSpreadRow {
+            file: s.key.file,
+            line: s.key.line,
+            function: s.key.function,
+            module: s.key.module,
+            rank: s.rank,
+            self_ns: s.own,
+            median_ns: s.median,
+            spread_ns: s.spread,
+            step_pct: s.share,
+        });
     }
-    let cells = |s: &LineSpread| {
-        vec![
-            shown(&s.key.text()),
-            s.rank.to_string(),
-            fmt_ns(s.own),
-            fmt_ns(s.median),
-            fmt_ns(s.spread),
-            fmt_pct(Some(s.share)),
-        ]
-    };
-    Some(View {
-        title: "Lines that differ between ranks, per step".to_string(),
-        columns: vec![
-            ("line", Align::Left),
-            ("rank", Align::Right),
-            ("self", Align::Right),
-            ("median", Align::Right),
-            ("most - least", Align::Right),
-            ("of the step", Align::Right),
-        ],
-        rows: all.iter().take(options.top.min(5)).map(cells).collect(),
-        notes: Vec::new(),
-    })
+    table.finish()
 }
