@@ -26,28 +26,28 @@ def kernels_tell_what_they_are(page):
     for line, i in zip(lines, order):
         page.fail_unless(line[1] == grid["category"][i], f"{line} is not of the category {grid['category'][i]!r}")
         # white space of a name is shown as one space
-        op = None if grid["op"][i] is None else " ".join(grid["op"][i].split())
+        op = None if grid["main_op"][i] is None else " ".join(grid["main_op"][i].split())
         page.fail_unless(op is None or line[2].startswith(op[:30]), f"{line} is not launched by {op!r}")
         rate = grid["tflops_per_s"][i]
         page.fail_unless(rate is None or "TFLOP/s" in line[5], f"{line} has no rate, but {rate} TFLOP/s")
-        roof = grid["roof"][i]
+        roof = grid["bound"][i]
         page.fail_unless(roof is None or roof.split()[0] in line[6], f"{line} does not name the roof {roof!r}")
         # rates above the roof are told to be wrong
-        is_over = (grid["attainable"][i] or 0) > 1.05
-        page.fail_unless(is_over == ("overestimated" in line[6]), f"{line} reaches {grid['attainable'][i]} of attainable")
+        is_over = (grid["roofline_pct"][i] or 0) > 105
+        page.fail_unless(is_over == ("overestimated" in line[6]), f"{line} reaches {grid['roofline_pct'][i]} of attainable")
     select = Select(page.driver.find_element(By.CSS_SELECTOR, "#kernels .body > .controls select"))
     for option in [o.get_attribute("value") for o in select.options if o.get_attribute("value").startswith("category ")][:3]:
         select.select_by_value(option)
         page.fail_unless(all(line[1] == option.removeprefix("category ") for line in page.js(read)), f"lines of another category than {option!r}")
     select.select_by_index(0)
-    known = [i for i in order if (grid["intensity"][i] or 0) > 0 and (grid["tflops_per_s"][i] or 0) > 0]
+    known = [i for i in order if (grid["flops_per_byte"][i] or 0) > 0 and (grid["tflops_per_s"][i] or 0) > 0]
     charts = page.js("return [...document.querySelectorAll('#kernels .chart')].map((c) => c.getAttribute('aria-label'))")
     told = [c for c in charts if c.startswith("Roofline")]
     page.fail_unless(bool(told) == bool(known), f"{len(known)} kernels have a place below the roofs, and the charts are {charts}")
     if told and len(known) > 1:  # of one kernel there are only the numbers
         points = page.js("""const c = [...document.querySelectorAll('#kernels .chart')].find((c) => c.getAttribute('aria-label').startsWith('Roofline'));
             return c.data.filter((t) => t.mode === 'markers').flatMap((t) => t.x.map((x, i) => [x, t.y[i]]));""")
-        wanted = sorted([grid["intensity"][i], grid["tflops_per_s"][i]] for i in known)
+        wanted = sorted([grid["flops_per_byte"][i], grid["tflops_per_s"][i]] for i in known)
         page.fail_unless(sorted(points) == wanted, f"points of the roofline: {points[:2]} for {wanted[:2]}")
     elif not told:
         text = page.driver.find_element(By.ID, "kernels").text

@@ -38,7 +38,7 @@ table! {
 table! {
     /// GPU time by what activities do, over all ranks and devices.
     pub struct CategoriesOverRanks, CategoryOverRanksRow = "kernel_categories_over_ranks"
-        by "scope, sum_ns descending, count descending, category" {
+        by "scope, sum_ns descending, count descending, category" key "scope, category" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
         category: Text, "", "what they do, as in kernel_categories";
         count: u64, "", "activities, on all ranks", "count" => sum(count);

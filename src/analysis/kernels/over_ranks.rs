@@ -13,12 +13,13 @@ table! {
     /// Kernels, copies and sets by name over all ranks and devices; concurrent ones count twice. What one
     /// rank has is in `kernels_by_name`.
     pub struct KernelsOverRanks, KernelOverRanksRow = "kernels_over_ranks"
-        by "scope, sum_ns descending, count descending, category, class, short_name, name" {
+        by "scope, sum_ns descending, count descending, category, class, short_name, name"
+        key "scope, category, class, name" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
-        category: Text, "", "what it does, as in kernel_categories";
+        category: Text, "", "what it does, as in kernel_categories", "category";
         class: Text, "", "compute, communication, memory or fused_communication";
-        short_name: Text, "", "what tells it apart, without parameters";
-        name: Text, "", "full name";
+        short_name: Text, "", "what tells it apart, without parameters", "kernel";
+        name: Text, "", "full name", "full name";
         op: Option<Text>, "", "owning operator (with --by op)";
         input_dims: Option<Text>, "", "shapes of the operator's inputs (with --by input)";
         direction: Option<Text>, "", "forward, backward, recompute or optimizer (with --by direction)";
@@ -29,28 +30,28 @@ table! {
         shared_memory_bytes: Option<i64>, "bytes", "shared memory of a block (with --by shape)";
         stream: Option<i64>, "", "stream (with --by stream)";
         count: u64, "", "activities, on all ranks";
-        sum_ns: i64, "ns", "sum of their durations";
+        sum_ns: i64, "ns", "sum of their durations", "time";
         mean_ns: f64, "ns", "mean duration";
-        min_ns: i64, "ns", "shortest";
-        max_ns: i64, "ns", "longest";
+        min_ns: i64, "ns", "shortest", "shortest";
+        max_ns: i64, "ns", "longest", "longest";
         rank_count: u32, "", "ranks that have it";
-        max_rank: u32, "", "rank with most time; of several the lowest";
-        max_rank_ns: i64, "ns", "sum of durations on that rank";
+        max_rank: u32, "", "rank with most time; of several the lowest", "on rank";
+        max_rank_ns: i64, "ns", "sum of durations on that rank", "largest";
         main_op: Option<Text>, "",
-            "operator that launched most of sum_ns, of the main operators of the ranks";
+            "operator that launched most of sum_ns, of the main operators of the ranks", "operator";
         main_op_ns: Option<i64>, "ns",
-            "part of sum_ns that it launched, at least: of the ranks of which it is the main one";
-        main_input_dims: Option<Text>, "", "shapes of its inputs in most of that time, where recorded";
+            "part of sum_ns that it launched, at least: of the ranks of which it is the main one", "by it";
+        main_input_dims: Option<Text>, "", "shapes of its inputs in most of that time, where recorded", "shapes";
         work_ns: i64, "ns", "sum of the durations of activities of operators whose work is known";
         flops: Option<u64>, "FLOP", "share of the operations of these operators; null where none is known";
         bytes: Option<u64>, "bytes", "share of their compulsory traffic; null where none is known";
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over work_ns";
-        flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
+        flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity", "FLOP/byte";
         roofline_pct: Option<f64>, "%",
             "of what is attainable at this intensity, mean weighted by work_ns of the ranks of which it is \
-             known";
-        bound: Option<Text>, "", "compute, memory or latency, for most of that time";
+             known", "of attainable";
+        bound: Option<Text>, "", "compute, memory or latency, for most of that time", "roof";
     }
 }
 

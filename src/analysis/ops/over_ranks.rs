@@ -12,7 +12,8 @@ table! {
     /// Operators by name over all ranks. What one rank has is in `operators`.
     pub struct OperatorsOverRanks, OperatorOverRanksRow = "operators_over_ranks"
         by "scope, gpu_self_ns descending, host_self_ns descending, gpu_ns descending, host_ns descending, \
-            count descending, name" {
+            count descending, name"
+        key "scope, name" {
         scope: Text, "", "capture: all; step: those that start in a step (with --by step); outside: the rest";
         name: Text, "",
             "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch", "operator";
@@ -24,7 +25,7 @@ table! {
         direction: Option<Text>, "", "forward, backward, recompute or optimizer (with --by direction)";
         thread: Option<Text>, "", "process and thread (with --by thread)";
         stack: Option<Text>, "", "the five innermost Python frames around it (with --by stack)";
-        count: u64, "", "calls, on all ranks";
+        count: u64, "", "calls, on all ranks", "count";
         host_ns: i64, "ns", "time on the host, with everything nested in it", "host total";
         host_self_ns: i64, "ns", "the same without nested operators and API calls";
         host_api_ns: i64, "ns", "time in its own API calls";
@@ -40,7 +41,7 @@ table! {
         bytes: Option<u64>, "bytes", "compulsory traffic of these calls; null where that of one is unknown";
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_busy_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over work_busy_ns";
-        flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
+        flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity", "FLOP/byte";
         roofline_pct: Option<f64>, "%",
             "of what is attainable at this intensity, mean weighted by work_busy_ns of the ranks of which it \
              is known", "of attainable";

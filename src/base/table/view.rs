@@ -106,9 +106,11 @@ impl ViewSpec {
         self.of.name == table.name || self.also.iter().any(|spec| spec.name == table.name)
     }
 
-    /// Columns by which two runs stand beside each other: the key of the table, where all of it is shown.
+    /// Columns by which two runs stand beside each other: the key of the table, where all of it is shown but what
+    /// is the same in all rows.
     pub fn key(&self) -> Vec<&'static str> {
-        let key: Vec<&str> = self.of.key().collect();
+        let is_fixed = |name: &&str| self.keep.iter().any(|k| matches!(k, Keep::Is(of, [_]) if of == name));
+        let key: Vec<&str> = self.of.key().filter(|name| !is_fixed(name)).collect();
         if key.iter().all(|name| self.columns.contains(name)) { key } else { Vec::new() }
     }
 }

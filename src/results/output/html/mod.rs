@@ -25,7 +25,6 @@ mod grid;
 mod heat;
 mod idle;
 mod iterations;
-mod kernels;
 mod lane;
 mod lines;
 mod memory;

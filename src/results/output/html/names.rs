@@ -5,9 +5,7 @@ use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
 use crate::output::html::work;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::ops::anomalies::AnomaliesOverRanks;
 use hta_analysis::ops::call_tree::CallTree;
-use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::patterns::tables::RepeatsTable;
 use hta_base::table::schema::Text;
 use hta_trace::kernel::short_name;
@@ -22,19 +20,6 @@ const SEQUENCE: usize = 8;
 columns! {
     Pattern of RepeatsTable {
         rank, length: u32, names: Text, gpu_ns: i64, count: u64, gap_ns: i64, idle_ns: i64, extent_ns: i64,
-    }
-}
-
-columns! {
-    Operator of OperatorsOverRanks {
-        scope, name: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64, rank_count: u32,
-    }
-}
-
-columns! {
-    Wait of AnomaliesOverRanks {
-        kind: Text, name: Text, host_ns: i64, gpu_ns: i64, count: u64, first_stack: Text, rank_count: u32,
-        max_rank: u32, max_rank_ns: i64,
     }
 }
 
@@ -107,66 +92,13 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
     Ok(Section::default().with("sequences", grid))
 }
 
-/// The section on operators, calls that wait and Python functions.
+/// The utilization of devices and Python functions, beside the tables of operators.
 ///
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut grid = Grid::new(
-        "operators_over_ranks",
-        &[
-            ("name", "operator", CellType::Text, "operator; [no operator]: API calls outside any"),
-            ("gpu_self_ns", "own GPU time", CellType::Ns, "GPU work of its own API calls, over all ranks"),
-            (
-                "host_self_ns",
-                "own host time",
-                CellType::Ns,
-                "time on the host, without nested operators and API calls",
-            ),
-            ("gpu_ns", "GPU time", CellType::Ns, "with everything inside"),
-            ("host_ns", "host time", CellType::Ns, "with everything inside"),
-            ("count", "count", CellType::Count, "calls"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-        ],
-    );
-    let there = results.read::<Operator>(|r| {
-        if r.scope == "capture" {
-            let sums = [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64];
-            grid.list(MOST_NAMES, sums, || ([texts.cell(r.name)], vec![r.rank_count.into()]));
-        }
-    })?;
-    if grid.len() == 0 {
-        let none = "No operators were recorded.";
-        return Ok(Section::without(if there { none.to_string() } else { missing("operators_over_ranks") }));
-    }
-    let section = Section::default().with("operators", grid).with("waits", waits(results, texts)?);
-    let section = section.with("roofline", work::roofline(results, texts)?);
-    let section = section.with("mfu", work::utilization(results, texts)?);
+    let section = Section::default().with("mfu", work::utilization(results, texts)?);
     Ok(section.with("python", python(results, texts)?))
-}
-
-fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut grid = Grid::new(
-        "stack_anomalies_over_ranks",
-        &[
-            ("kind", "kind", CellType::Text, "item, nonzero, pageable_copy, synchronize or allocation"),
-            ("name", "call", CellType::Text, "operator or API call"),
-            ("first_stack", "first from", CellType::Text, "operators around the first of a rank"),
-            ("host_ns", "on the host", CellType::Ns, "time on the host, over all ranks"),
-            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched in them"),
-            ("count", "count", CellType::Count, "calls"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("most_ns", "largest", CellType::Ns, "on the host of the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-        ],
-    );
-    results.read::<Wait>(|r| {
-        grid.list(MOST_SEQUENCES, [r.host_ns, r.gpu_ns, r.count as i64], || {
-            let ranks = vec![r.rank_count.into(), r.max_rank_ns.into(), r.max_rank.into()];
-            ([r.kind, r.name, r.first_stack].map(|text| texts.cell(text)), ranks)
-        });
-    })?;
-    Ok(grid)
 }
 
 fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {

@@ -6,16 +6,20 @@
 //! too.
 
 use crate::output::html::entries::{SectionEntry, made, table};
+use crate::output::html::names::MOST_NAMES;
 use crate::output::html::{
-    across, breakdown, causes, experts, flame, idle, iterations, kernels, lines, memory, modules, names,
-    overview, pipelines, time, timeline,
+    across, breakdown, causes, experts, flame, idle, iterations, lines, memory, modules, names, overview,
+    pipelines, time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::counters::recorded::HardwareByRank;
 use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
 use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
 use hta_analysis::fabric::tables::FabricPlaces;
+use hta_analysis::kernels::{CategoriesOverRanks, KernelsOverRanks};
 use hta_analysis::mesh::tables::{MeshDimensions, RankPlaces};
+use hta_analysis::ops::anomalies::AnomaliesOverRanks;
+use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTable, PipelineWhatIf};
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
@@ -518,8 +522,51 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         about: "Summed durations of kernels, copies and sets over all ranks: what they do, which operator \
             launches them with which shapes, and how far they are from what the device can do.",
         topics: &["kernels"],
-        make: Some(|of, texts| kernels::section(of.results, texts)),
-        grids: &[made("kernels", "", &["category", "class", "name"]), made("categories", "", &["category"])],
+        grids: &[
+            table(
+                "kernels",
+                "",
+                ViewSpec {
+                    columns: &[
+                        "category",
+                        "class",
+                        "short_name",
+                        "name",
+                        "sum_ns",
+                        "count",
+                        "main_op",
+                        "main_op_ns",
+                        "main_input_dims",
+                        "flops_per_byte",
+                        "tflops_per_s",
+                        "tb_per_s",
+                        "roofline_pct",
+                        "bound",
+                        "rank_count",
+                        "max_rank_ns",
+                        "max_rank",
+                        "min_ns",
+                        "max_ns",
+                        "work_ns",
+                        "bytes",
+                    ],
+                    keep: &[Keep::Is("scope", &["span"])],
+                    sums: &["sum_ns", "count"],
+                    none: "No kernels were recorded: a CPU-only job, or a capture without device activity.",
+                    most: MOST_NAMES,
+                    ..ViewSpec::of(KernelsOverRanks::SPEC)
+                },
+            ),
+            table(
+                "categories",
+                "",
+                ViewSpec {
+                    columns: &["category", "sum_ns", "count", "rank_count"],
+                    keep: &[Keep::Is("scope", &["span"])],
+                    ..ViewSpec::of(CategoriesOverRanks::SPEC)
+                },
+            ),
+        ],
         ..SectionEntry::NONE
     },
     SectionEntry {
@@ -608,9 +655,70 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         topics: &["ops"],
         make: Some(|of, texts| names::operators(of.results, texts)),
         grids: &[
-            made("operators", "", &["name"]),
-            made("waits", "", &["kind", "name", "first_stack"]),
-            made("roofline", "", &["name"]),
+            table(
+                "operators",
+                "",
+                ViewSpec {
+                    columns: &[
+                        "name",
+                        "gpu_self_ns",
+                        "host_self_ns",
+                        "gpu_ns",
+                        "host_ns",
+                        "count",
+                        "rank_count",
+                    ],
+                    keep: &[Keep::Is("scope", &["capture"])],
+                    sums: &["gpu_self_ns", "host_self_ns", "gpu_ns", "host_ns", "count"],
+                    none: "No operators were recorded.",
+                    most: MOST_NAMES,
+                    ..ViewSpec::of(OperatorsOverRanks::SPEC)
+                },
+            ),
+            table(
+                "waits",
+                "",
+                ViewSpec {
+                    columns: &[
+                        "kind",
+                        "name",
+                        "first_stack",
+                        "host_ns",
+                        "gpu_ns",
+                        "count",
+                        "rank_count",
+                        "max_rank_ns",
+                        "max_rank",
+                    ],
+                    sums: &["host_ns", "gpu_ns", "count"],
+                    most: 80,
+                    ..ViewSpec::of(AnomaliesOverRanks::SPEC)
+                },
+            ),
+            table(
+                "roofline",
+                "",
+                ViewSpec {
+                    columns: &[
+                        "name",
+                        "work_busy_ns",
+                        "work_count",
+                        "flops_per_byte",
+                        "tflops_per_s",
+                        "tb_per_s",
+                        "roofline_pct",
+                        "bound",
+                    ],
+                    keep: &[
+                        Keep::Is("scope", &["capture"]),
+                        Keep::Positive("work_busy_ns"),
+                        Keep::Known("flops_per_byte"),
+                    ],
+                    by: "work_busy_ns",
+                    most: MOST_NAMES,
+                    ..ViewSpec::of(OperatorsOverRanks::SPEC)
+                },
+            ),
             made("mfu", "", &["rank", "device", "number"]),
             made("python", "", &["name", "thread"]),
         ],

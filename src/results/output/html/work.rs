@@ -1,28 +1,11 @@
-//! What kernels and operators do and how far they are from what the device can do: categories, the roofline,
-//! and the utilization of each device.
+//! The utilization of each device.
 
-use crate::output::html::grid::{Cell, CellType, Grid};
+use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::kernels::CategoriesOverRanks;
 use hta_analysis::ops::mfu::Mfu;
-use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_base::table::schema::Text;
 use std::collections::BTreeMap;
-
-/// Largest number of operators in the roofline.
-const MOST: usize = 400;
-
-columns! {
-    Category of CategoriesOverRanks { scope, category: Text, count: u64, sum_ns: i64, rank_count: u32 }
-}
-
-columns! {
-    Worked of OperatorsOverRanks {
-        scope, name: Text, work_busy_ns: i64, work_count: u64, tflops_per_s: Option<f64>, tb_per_s: Option<f64>,
-        flops_per_byte: Option<f64>, roofline_pct: Option<f64>, bound: Option<Text>,
-    }
-}
 
 columns! {
     Utilization of Mfu {
@@ -30,67 +13,6 @@ columns! {
         peak_tb_per_s: Option<f64>, dur_ns, matrix_flops: u64, matrix_busy_ns: i64, mfu_pct: Option<f64>,
         hfu_pct: Option<f64>, coverage_pct: Option<f64>,
     }
-}
-
-/// GPU time by what kernels do, over all ranks.
-///
-/// # Errors
-/// When the table is damaged.
-pub(crate) fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut grid = Grid::new(
-        "kernel_categories_over_ranks",
-        &[
-            ("category", "category", CellType::Text, "what the kernels do; `hta explain kernels`"),
-            ("sum_ns", "time", CellType::Ns, "sum of durations over all ranks; concurrent ones count twice"),
-            ("count", "count", CellType::Count, "kernels, copies and sets"),
-            ("ranks", "ranks", CellType::Count, "ranks that have them"),
-        ],
-    );
-    results.read::<Category>(|r| {
-        if r.scope == "span" {
-            let name = texts.cell(&r.category.replace('_', " "));
-            grid.push([name, r.sum_ns.into(), r.count.into(), r.rank_count.into()]);
-        }
-    })?;
-    Ok(grid)
-}
-
-/// Operators with known operations and bytes: how many operations per byte, and how fast.
-///
-/// # Errors
-/// When the table is damaged.
-pub(crate) fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut rows: Vec<(i64, String, [Cell; 5], String)> = Vec::new();
-    results.read::<Worked>(|r| {
-        let is_known = r.scope == "capture" && r.work_busy_ns > 0;
-        if let Some(intensity) = r.flops_per_byte.filter(|_| is_known) {
-            let count = r.work_count.into();
-            let attainable = r.roofline_pct.map(|pct| pct / 100.0).into();
-            let cells = [count, intensity.into(), r.tflops_per_s.into(), r.tb_per_s.into(), attainable];
-            rows.push((r.work_busy_ns, r.name.to_string(), cells, r.bound.unwrap_or_default().to_string()));
-        }
-    })?;
-    let mut grid = Grid::new(
-        "operators_over_ranks",
-        &[
-            ("name", "operator", CellType::Text, "operator"),
-            ("busy_ns", "GPU time", CellType::Ns, "union of its own GPU work, over all ranks"),
-            ("count", "count", CellType::Count, "calls with known work"),
-            ("intensity", "FLOP/byte", CellType::Number, "operations per byte of compulsory traffic"),
-            ("tflops_per_s", "TFLOP/s", CellType::Number, "operations over GPU time"),
-            ("tb_per_s", "TB/s", CellType::Number, "compulsory traffic over GPU time"),
-            ("attainable", "of attainable", CellType::Ratio, "of what the device can do at this intensity"),
-            ("bound", "bound", CellType::Text, "compute, memory or latency"),
-        ],
-    );
-    rows.sort_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
-    let left = rows.len().saturating_sub(MOST);
-    for (busy, name, cells, bound) in rows.into_iter().take(MOST) {
-        let ends = (texts.cell(&name), texts.cell(&bound));
-        grid.push([ends.0, busy.into()].into_iter().chain(cells).chain([ends.1]));
-    }
-    grid.leave_out(left, Vec::new());
-    Ok(grid)
 }
 
 /// The utilization of each device, over its steps, or its span without steps.

@@ -178,7 +178,7 @@ fn idle_causes_in_the_page_are_those_of_the_table_and_sum_to_the_idle_time() {
 fn operators_of_kernels(page: &Page, kernels: &[&Value], sample: &str) {
     let texts = |name: &str| page.texts("kernels", "kernels", name);
     let (names, categories, ops, shapes) =
-        (texts("name"), texts("category"), texts("op"), texts("input_dims"));
+        (texts("name"), texts("category"), texts("main_op"), texts("main_input_dims"));
     let rates = page.column("kernels", "kernels", "tflops_per_s")["cells"].as_array().expect("cells").clone();
     for i in 0..names.len() {
         let mine: Vec<&&Value> =

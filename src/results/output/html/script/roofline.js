@@ -15,18 +15,18 @@ export function roofsOf(mfu) {
   return roofs;
 }
 
-/** What limits something and how near it is, in words. */
-export function roofWords(attainable, roof) {
+/** What limits something and how near it is, in percent of what is attainable, in words. */
+export function roofWords(pct, roof) {
   if (!roof || roof.startsWith("cannot tell")) return roof || "";
   const limit = roof === "latency" ? "too short for either roof (latency)" : `${roof} roof`;
   // more than a device can do: the work is less than the shapes tell, as with a stride that was not recorded
-  const over = attainable > 1.05 ? ", so its operations are overestimated" : "";
-  return `${attainable === null ? "" : `${percent(attainable)} of attainable${over}, `}${limit}`;
+  const over = pct > 105 ? ", so its operations are overestimated" : "";
+  return `${pct === null ? "" : `${percent(pct / 100)} of attainable${over}, `}${limit}`;
 }
 
 /** A row as a point: operations per byte, TFLOP/s, and the time of a column; `told`: the columns of its label. */
 export const roofPoint = (grid, column, told) => (row) => ({
-  x: row("intensity"), y: row("tflops_per_s"), ns: row(column), hover: rowLabel(grid, row, row("name"), told),
+  x: row("flops_per_byte"), y: row("tflops_per_s"), ns: row(column), hover: rowLabel(grid, row, row("name"), told),
 });
 
 /** The chart of points, in groups by name; the larger the mark, the more time. */

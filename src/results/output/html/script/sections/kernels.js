@@ -11,8 +11,8 @@ import { colour, isNarrow, kinds } from "page/theme.js";
 const CLASSES = ["compute", "communication", "memory"];
 /** What the label of a kernel says: what it does, who launches it with which shapes, its share, its roof. */
 const TOLD = [
-  "class", "category", "sum_ns", "share", "count", "op", "input_dims", "tflops_per_s", "tb_per_s", "attainable", "roof",
-  "min_ns", "max_ns", "ranks", "most_ns", "most_rank",
+  "class", "category", "sum_ns", "share", "count", "main_op", "main_input_dims", "tflops_per_s", "tb_per_s",
+  "roofline_pct", "bound", "min_ns", "max_ns", "rank_count", "max_rank_ns", "max_rank",
 ];
 
 export function kernelsSection(f) {
@@ -38,7 +38,7 @@ export function kernelsSection(f) {
     lines.replaceChildren(kernelLines(rows.slice(0, 10)));
     const timeOf = (name) => (row) => (row("class") === name ? row("sum_ns") : null);
     return nameBars(grid, rows, {
-      name: (row) => row("short"), hover: ["name", ...TOLD], label: "time over all ranks",
+      name: (row) => row("short_name"), hover: ["name", ...TOLD], label: "time over all ranks",
       series: CLASSES.map((name) => ({ name, colour: colour(name), value: timeOf(name) })),
       says: `Bars of the ${rows.length} kernels with most time`,
     });
@@ -51,22 +51,30 @@ export function kernelsSection(f) {
   f.table(grid, "kernels");
 }
 
+/** Why it cannot be told which roof limits a kernel; empty for what does not compute. */
+function unknownRoof(row) {
+  if (row("class") !== "compute") return "";
+  if (row("work_ns") === 0) return "cannot tell: operations unknown";
+  return row("bytes") === null ? "cannot tell: bytes unknown" : "cannot tell: device unknown";
+}
+
 /** The first kernels as lines: category, operator and shapes, share, rate and roof. */
 function kernelLines(rows) {
   const line = (row) => {
-    const [op, dims, time] = [row("op"), row("input_dims"), row("sum_ns")];
+    const [op, dims, time] = [row("main_op"), row("main_input_dims"), row("sum_ns")];
+    const part = op === null ? 1 : row("main_op_ns") / time;
     const shapes = dims && make("span", { class: "was", title: dims }, short(dims, 40));
-    const by = op !== null && row("op_share") < 0.9995 ? ` (${percent(row("op_share"))})` : "";
+    const by = part < 0.9995 ? ` (${percent(part)})` : "";
     const rate = (column, unit) => (row(column) === null ? "" : `${shown("number", row(column))} ${unit}`);
     const [flops, bytes] = [rate("tflops_per_s", "TFLOP/s"), rate("tb_per_s", "TB/s")];
     return make("tr", {},
-      make("th", { scope: "row", title: row("name") }, short(row("short"), isNarrow() ? 20 : 44)),
+      make("th", { scope: "row", title: row("name") }, short(row("short_name"), isNarrow() ? 20 : 44)),
       make("td", {}, row("category")),
       make("td", {}, short(`${op ?? ""}${by}`, 60), shapes),
       numberCell(shown("ratio", row("share")), exact("ns", time)),
       numberCell(ns(time / row("count")), `${count(row("count"))} times`),
       numberCell(flops || bytes, bytes),
-      make("td", {}, roofWords(row("attainable"), row("roof"))));
+      make("td", {}, roofWords(row("roofline_pct"), row("bound") ?? unknownRoof(row))));
   };
   const right = { class: "number-cell" };
   const heads = [
@@ -77,7 +85,7 @@ function kernelLines(rows) {
 
 /** Kernels with known operations below the roofs of the device, by category. */
 function kernelRoofline(f, grid) {
-  const rows = grid.list().filter((row) => row("intensity") > 0 && row("tflops_per_s") > 0);
+  const rows = grid.list().filter((row) => row("flops_per_byte") > 0 && row("tflops_per_s") > 0);
   f.heading("Kernels below the roofs of the device");
   if (rows.length === 0) {
     f.note("Cannot tell: operations and bytes of kernels follow from the shapes of operators (record_shapes=True), and "
@@ -94,7 +102,7 @@ function kernelRoofline(f, grid) {
   const compute = grid.of("class").filter((c) => c === "compute").length;
   if (rows.length < compute) {
     f.note(`${count(rows.length)} of ${plural(compute, "kernel")} that compute: of the others operations or bytes are `
-      + 'not known, or they do no arithmetic. The column "roof" of the table says which.');
+      + "not known, or they do no arithmetic.");
   }
 }
 

@@ -10,7 +10,7 @@ export function opsSection(f) {
   const { operators, waits, roofline, mfu, python } = f.grids;
   const rows = largestFirst(operators.list(), (row) => Math.max(row("gpu_self_ns"), row("host_self_ns"))).slice(0, 15);
   addChart(f.body, () => nameBars(operators, rows, {
-    name: (row) => row("name"), hover: ["gpu_self_ns", "host_self_ns", "count", "ranks"],
+    name: (row) => row("name"), hover: ["gpu_self_ns", "host_self_ns", "count", "rank_count"],
     series: [
       { name: "own GPU time", colour: colour("compute"), value: (row) => row("gpu_self_ns") },
       { name: "own host time", colour: kinds()[2], value: (row) => row("host_self_ns") },
@@ -18,8 +18,10 @@ export function opsSection(f) {
     label: "own time over all ranks", stacked: false, says: `Bars of the ${rows.length} operators with most own time`,
   }));
   if (roofline.rows > 0) {
-    const told = ["tflops_per_s", "tb_per_s", "attainable", "bound", "intensity", "busy_ns", "count"];
-    const point = roofPoint(roofline, "busy_ns", told);
+    const told = [
+      "tflops_per_s", "tb_per_s", "roofline_pct", "bound", "flops_per_byte", "work_busy_ns", "work_count",
+    ];
+    const point = roofPoint(roofline, "work_busy_ns", told);
     f.heading("Operators below the roofs of the device");
     rooflineChart(f.body, new Map([["operators", roofline.list().map(point)]]), roofsOf(mfu), "operator");
   } else f.note("No roofline: operations and bytes follow from shapes (record_shapes=True).");
