@@ -2,7 +2,7 @@
 //! table declares. Text, answers to queries, and the page take them from here.
 
 use crate::table::schema::ColumnSpec;
-use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_number, fmt_pct};
+use crate::units::{fmt_bytes, fmt_count, fmt_joules, fmt_ns, fmt_number, fmt_pct};
 use std::borrow::Cow;
 
 /// What the cells of a column are, which decides how they are shown.
@@ -15,6 +15,7 @@ pub enum CellType {
     Ratio,
     Percent,
     GbPerS,
+    Joules,
     /// A number of another unit, or of none.
     Number,
     /// A number that identifies something, or a point in time: it is shown digit by digit.
@@ -30,7 +31,7 @@ const UNITS: [(&str, &str, CellType); 10] = [
     ("_gb_per_s", "GB/s", CellType::GbPerS),
     ("tb_per_s", "TB/s", CellType::Number),
     ("tflops_per_s", "TFLOP/s", CellType::Number),
-    ("_j", "J", CellType::Number),
+    ("_j", "J", CellType::Joules),
     ("_w", "W", CellType::Number),
     ("_mhz", "MHz", CellType::Number),
     ("_c", "C", CellType::Number),
@@ -78,7 +79,7 @@ impl CellType {
             CellType::Ratio => "ratio",
             CellType::Percent => "percent",
             CellType::GbPerS => "gb_per_s",
-            CellType::Number => "number",
+            CellType::Number | CellType::Joules => "number",
             CellType::Id => "id",
             CellType::Text => "text",
         }
@@ -90,7 +91,7 @@ impl CellType {
             CellType::Ns => fmt_ns(v),
             CellType::Bytes if v >= 0 => fmt_bytes(v.unsigned_abs()),
             CellType::Count if v >= 0 => fmt_count(v.unsigned_abs()),
-            CellType::Percent | CellType::Ratio => self.float(v as f64),
+            CellType::Percent | CellType::Ratio | CellType::Joules => self.float(v as f64),
             _ => v.to_string(),
         }
     }
@@ -101,6 +102,7 @@ impl CellType {
             CellType::Ns | CellType::Bytes => self.int(v.round() as i64),
             CellType::Percent => fmt_pct(Some(v)),
             CellType::Ratio => fmt_pct(Some(100.0 * v)),
+            CellType::Joules => fmt_joules(v),
             _ => fmt_number(v),
         }
     }

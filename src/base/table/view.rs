@@ -146,8 +146,9 @@ pub type RowTest = Box<dyn Fn(&[Column<'_>], usize) -> bool>;
 pub enum Fold {
     /// They are counted.
     Rest,
-    /// Rows are of ranks: equal ones share a row, the worst come first where not all fit, and one row stands
-    /// for the others, combined as the roles of the columns say.
+    /// Rows are of ranks: those that are equal, but for columns of the role `first`, share a row, the worst
+    /// come first where not all fit, and one row stands for the others, combined as the roles of the columns
+    /// say.
     Worst,
 }
 

@@ -373,6 +373,11 @@ impl<'a> KeptRows<'a> {
             .any(|row| *first.entry(row[rank].int()).or_insert(row[device].int()) != row[device].int())
     }
 
+    /// Whether a column says more of a row, and is left out where rows that share one differ in it.
+    fn is_first(&self, at: usize) -> bool {
+        self.specs.get(at).is_some_and(|spec| matches!(spec.role, Role::First(_)))
+    }
+
     /// Joins equal rows, and the others beyond the first ones. Returns what is said of these.
     fn fold(&mut self, shown: &[usize], columns: &[ViewColumn]) -> Option<String> {
         let rank = self.at("rank")?;
@@ -381,7 +386,8 @@ impl<'a> KeptRows<'a> {
         for row in std::mem::take(&mut self.rows) {
             let of_unit = self.per_unit(&row);
             let cell = |(at, column): (&usize, &ViewColumn)| column.text(&of_unit[*at]);
-            let key = shown.iter().zip(columns).filter(|(at, _)| **at != rank).map(cell).collect();
+            let is_key = |at: usize| at != rank && !self.is_first(at);
+            let key = shown.iter().zip(columns).filter(|(at, _)| is_key(**at)).map(cell).collect();
             let place = *places.entry(key).or_insert(equal.len());
             match equal.get_mut(place) {
                 Some(rows) => rows.push(row),
@@ -395,7 +401,12 @@ impl<'a> KeptRows<'a> {
                 rows.iter().filter_map(|r| u32::try_from(r[rank].int()?).ok()).collect();
             ranks.sort_unstable();
             ranks.dedup();
-            let Some(mut row) = rows.into_iter().next() else { continue };
+            let Some(mut row) = rows.first().cloned() else { continue };
+            for (at, cell) in row.iter_mut().enumerate().filter(|(at, _)| self.is_first(*at)) {
+                if rows.iter().any(|other| other[at] != *cell) {
+                    *cell = Value::Null;
+                }
+            }
             row[rank] = Value::Text(ranks_in_column(&ranks).into());
             self.rows.push(row);
         }
