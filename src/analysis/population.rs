@@ -48,8 +48,6 @@ pub(crate) struct SelectedRows<'a, T: Windowed> {
     pub(crate) rows: Vec<usize>,
     /// Whether the rows are steps.
     pub(crate) is_steps: bool,
-    /// Whether all steps are partial and therefore used.
-    pub(crate) all_partial: bool,
 }
 
 impl<'a, T: Windowed> SelectedRows<'a, T> {
@@ -105,12 +103,6 @@ impl<'a, T: Windowed> SelectedRows<'a, T> {
         Some((name, value(&worst)))
     }
 
-    /// The rank, and its device if ranks have several, for a column of ranks.
-    pub fn in_column(&self, several_devices: bool) -> (u32, String) {
-        let device = self.device.filter(|_| several_devices);
-        (self.rank, device.map_or(String::new(), |d| format!(" device {d}")))
-    }
-
     /// A name such as `rank 3`, with the device if the rank has several devices.
     pub(crate) fn who(&self, several_devices: bool) -> String {
         match self.device {
@@ -131,13 +123,13 @@ impl<'a, V: Values<'a, Value: TryInto<i64>>> Summable<'a> for V {
     }
 }
 
-/// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
+/// Groups the rows of a per-window table by rank and device ([`chosen_windows`]).
 pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<SelectedRows<'_, T>> {
     let of_rank = |batch| {
         let columns = T::read(batch);
-        chosen_windows(batch).into_iter().map(move |chosen| {
-            let ChosenWindows { rank, device, rows, is_steps, all_partial } = chosen;
-            SelectedRows { rank, device, columns, rows, is_steps, all_partial }
+        chosen_windows(batch).into_iter().map(move |of| {
+            let ChosenWindows { rank, device, rows, is_steps, .. } = of;
+            SelectedRows { rank, device, columns, rows, is_steps }
         })
     };
     partials.iter().filter_map(|p| p.table(T::SPEC)).flat_map(of_rank).collect()

@@ -1,19 +1,19 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
-};
+use crate::api::{About, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter};
 use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
-use crate::population::{SelectedRows, groups, reasons, several_devices};
+use crate::population::{SelectedRows, groups, several_devices};
 use crate::recording::capability::Capability;
 use crate::recording::rules::fused_share;
 use crate::windowed;
-use crate::worst_first::{MergedGroups, WorstFirst};
+use crate::worst_first::MergedGroups;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Fold, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::{bar, capital, plural};
+use hta_base::wording::counts::{capital, counted};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
@@ -46,6 +46,74 @@ table! {
 
 windowed!(Breakdowns);
 
+table! {
+    /// What each device was doing in the windows that averages are based on: full steps, or else the span.
+    pub(crate) struct DeviceBreakdowns, DeviceBreakdownRow = "breakdown_by_device" by "rank, device" {
+        rank; device;
+        is_steps: bool, "", "the windows are steps" => are_steps;
+        all_partial: Option<bool>, "", "all steps are partial, and therefore used" => min(is_partial);
+        window_count: u64, "", "windows" => rows;
+        dur_ns: i64, "ns", "sum of their lengths", "window" => sum(dur_ns);
+        compute_ns: i64, "ns", "compute runs" => sum(compute_ns);
+        fused_ns: i64, "ns", "a fused kernel runs and no compute" => sum(fused_ns);
+        exposed_communication_ns: i64, "ns", "communication runs, neither compute nor fused"
+            => sum(exposed_communication_ns);
+        copies_ns: i64, "ns", "only copies or sets run" => sum(copies_ns);
+        idle_ns: i64, "ns", "nothing runs" => sum(idle_ns);
+        compute_pct: Option<f64>, "%", "of the windows", "compute" => percent(compute_ns, dur_ns);
+        fused_pct: Option<f64>, "%", "of the windows", "fused" => percent(fused_ns, dur_ns);
+        exposed_communication_pct: Option<f64>, "%", "of the windows", "waiting or transfer"
+            => percent(exposed_communication_ns, dur_ns);
+        copies_pct: Option<f64>, "%", "of the windows", "copies" => percent(copies_ns, dur_ns);
+        idle_pct: Option<f64>, "%", "of the windows", "idle" => percent(idle_ns, dur_ns);
+    }
+}
+
+const BY_DEVICE: Rollup = Rollup::of_windows(Breakdowns::SPEC, DeviceBreakdowns::SPEC);
+
+const VIEW: ViewSpec = ViewSpec {
+    title: "Where the time went",
+    columns: &[
+        "rank",
+        "device",
+        "dur_ns",
+        "compute_pct",
+        "fused_pct",
+        "exposed_communication_pct",
+        "copies_pct",
+        "idle_pct",
+    ],
+    optional: &["device", "fused_pct"],
+    by: "compute_pct ascending",
+    fold: Fold::Worst,
+    per: "window_count",
+    bar: &[
+        ('#', "compute_pct"),
+        ('+', "fused_pct"),
+        ('=', "exposed_communication_pct"),
+        ('-', "copies_pct"),
+        ('.', "idle_pct"),
+    ],
+    notes: &[
+        Note::Made(windows),
+        Note::If("all_partial", "all steps are partial and count nevertheless"),
+        Note::If("fused_ns", "fused: exchange and product in one kernel"),
+    ],
+    ..ViewSpec::of(DeviceBreakdowns::SPEC)
+};
+
+/// What a window is.
+fn windows(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut first = None;
+    scope.each::<DeviceBreakdowns>(|r| {
+        first.get_or_insert((r.is_steps, r.window_count));
+    })?;
+    Ok(first.map(|(is_steps, count)| match is_steps {
+        true => format!("window: mean over {}, partial ones left out", counted(count, "step")),
+        false => "window: the recorded span of each device (no steps were found)".to_string(),
+    }))
+}
+
 pub(crate) struct Breakdown;
 
 impl Analysis for Breakdown {
@@ -54,7 +122,9 @@ impl Analysis for Breakdown {
             stem: "breakdown",
             title: "compute, waiting or transfer, copies, idle; per rank and step",
             explain: include_str!("page.md"),
-            tables: &[Breakdowns::SPEC],
+            tables: &[Breakdowns::SPEC, DeviceBreakdowns::SPEC],
+            views: &[VIEW],
+            rollups: &[BY_DEVICE],
             needs: &[Capability::DeviceTime, Capability::Idle, Capability::Steps],
             tells_overlap: true,
             ..About::DEFAULT
@@ -102,61 +172,11 @@ impl Analysis for Breakdown {
         Partial { rank: trace.rank, tables: vec![table.finish()], reason }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         let groups = groups::<Breakdowns>(partials);
-        let several = several_devices(&groups);
-        let has_fused = groups.iter().any(|g| g.sum(|t| t.fused_ns) > 0);
-        let fused = has_fused.then_some(("fused", Align::Right));
-        let heads = [("ranks", Align::Left), ("window", Align::Right), ("compute", Align::Right)];
-        let rest = [
-            ("waiting or transfer", Align::Right),
-            ("copies", Align::Right),
-            ("idle", Align::Right),
-            ("picture", Align::Left),
-        ];
-        let mut view = View {
-            title: "Where the time went".to_string(),
-            columns: heads.into_iter().chain(fused).chain(rest).collect(),
-            rows: Vec::new(),
-            notes: reasons(partials),
-        };
-        let shown = WorstFirst::new(&groups, options.top, lost);
-        let cells = |name: String, g: MergedGroups<Breakdowns>| {
-            let parts = [
-                (g.percent(|t| t.compute_ns), '#'),
-                (g.percent(|t| t.fused_ns), '+'),
-                (g.percent(|t| t.exposed_communication_ns), '='),
-                (g.percent(|t| t.copies_ns), '-'),
-                (g.percent(|t| t.idle_ns), '.'),
-            ];
-            let mut row = vec![name, fmt_ns(g.mean(|t| t.dur_ns))];
-            row.extend(parts.iter().filter(|p| has_fused || p.1 != '+').map(|p| fmt_pct(p.0)));
-            row.push(bar(&parts));
-            row
-        };
-        let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
-        view.notes.extend(shown.others_note("rank", "means", "that lose no more"));
-        view.rows = shown.rows;
-        if let Some(g) = groups.first() {
-            view.notes.push(if g.is_steps {
-                format!("window: mean over {}, partial ones left out", plural(g.rows.len(), "step"))
-            } else {
-                "window: the recorded span of each device (no steps were found)".to_string()
-            });
-            let fused = if has_fused { ", + fused (exchange and product in one kernel)" } else { "" };
-            view.notes.push(format!("picture: # compute{fused}, = waiting or transfer, - copies, . idle"));
-            if g.all_partial {
-                view.notes.push("all steps are partial and count nevertheless".to_string());
-            }
-        }
         let all: Vec<_> = groups.iter().collect();
-        let observations = exposed_communication(&all, several).into_iter().collect();
-        Output {
-            tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
-            observations,
-            views: vec![view],
-            ..Output::default()
-        }
+        let observations = exposed_communication(&all, several_devices(&groups)).into_iter().collect();
+        Output { observations, ..Output::default() }
     }
 }
 
@@ -215,8 +235,4 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
         sentence,
         table: Breakdowns::SPEC.name,
     })
-}
-
-fn lost(g: &SelectedRows<Breakdowns>) -> i64 {
-    g.mean(|t| t.idle_ns) + g.mean(|t| t.exposed_communication_ns) + g.mean(|t| t.copies_ns)
 }

@@ -1,19 +1,16 @@
 //! Overlap: how much communication is hidden under compute.
 
-use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::facts::collectives::collectives;
 use crate::facts::shared_streams::{CANNOT_OVERLAP_PCT, communication_beside_compute};
 use crate::facts::windows::WindowAccounts;
-use crate::job::Job;
-use crate::population::{groups, reasons, several_devices};
 use crate::recording::capability::Capability;
 use crate::recording::rules::{fused_share, hides_overlap};
-use crate::windowed;
-use crate::worst_first::{MergedGroups, WorstFirst};
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
-use hta_base::units::{fmt_ns, fmt_pct, percent, ratio};
-use hta_base::wording::counts::bar;
+use hta_base::table::view::{Fold, Note, TableError, ViewScope, ViewSpec};
+use hta_base::units::{percent, ratio};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 
@@ -53,7 +50,66 @@ table! {
     }
 }
 
-windowed!(Overlaps);
+table! {
+    /// How much communication of each device runs under compute, in the windows that averages are based on:
+    /// full steps, or else the span.
+    pub(crate) struct DeviceOverlaps, DeviceOverlapRow = "overlap_by_device" by "rank, device" {
+        rank; device;
+        is_steps: bool, "", "the windows are steps" => are_steps;
+        window_count: u64, "", "windows" => rows;
+        dur_ns: i64, "ns", "sum of their lengths" => sum(dur_ns);
+        communication_ns: i64, "ns", "communication runs" => sum(communication_ns);
+        overlap_ns: i64, "ns", "part of it under compute", "overlapped" => sum(overlap_ns);
+        exposed_ns: i64, "ns", "part of it under neither compute nor fused kernels" => sum(exposed_ns);
+        beside_compute_ns: i64, "ns", "part of it on the stream of the compute" => sum(beside_compute_ns);
+        fused_ns: i64, "ns", "fused kernels without compute" => sum(fused_ns);
+        overlap_ratio: Option<f64>, "share",
+            "overlap / communication, in the windows whose overlap is known", "overlap"
+            => mean(overlap_ratio, communication_ns);
+        exposed_ratio: Option<f64>, "share", "exposed / communication", "exposed"
+            => ratio(exposed_ns, communication_ns);
+    }
+}
+
+const BY_DEVICE: Rollup = Rollup::of_windows(Overlaps::SPEC, DeviceOverlaps::SPEC);
+
+const VIEW: ViewSpec = ViewSpec {
+    title: "Communication hidden under compute",
+    columns: &["rank", "device", "communication_ns", "overlap_ns", "exposed_ns", "overlap_ratio"],
+    optional: &["device"],
+    by: "exposed_ns",
+    fold: Fold::Worst,
+    per: "window_count",
+    bar: &[('#', "overlap_ratio"), ('=', "exposed_ratio")],
+    notes: &[Note::Made(one_by_one), Note::Made(inside_fused)],
+    ..ViewSpec::of(DeviceOverlaps::SPEC)
+};
+
+/// That nothing can overlap on one stream.
+fn one_by_one(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let (mut beside, mut all) = (0, 0);
+    scope.each::<DeviceOverlaps>(|r| {
+        beside += r.beside_compute_ns;
+        all += r.communication_ns;
+    })?;
+    let cannot = percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT);
+    Ok(cannot.then(|| {
+        "communication runs on the stream of the compute, one by one: it cannot overlap until it has a \
+         stream of its own"
+            .to_string()
+    }))
+}
+
+/// What fused kernels hide.
+fn inside_fused(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut has_fused = false;
+    scope.each::<DeviceOverlaps>(|r| has_fused |= fused_share(r.fused_ns, r.dur_ns).is_some())?;
+    Ok(has_fused.then(|| {
+        "of exchanges with kernels of their own: what is hidden or exposed inside fused kernels cannot be \
+         told; no overlap where these run longer"
+            .to_string()
+    }))
+}
 
 pub(crate) struct Overlap;
 
@@ -63,7 +119,9 @@ impl Analysis for Overlap {
             stem: "overlap",
             title: "communication hidden under compute, and what of it no compute hides",
             explain: include_str!("page.md"),
-            tables: &[Overlaps::SPEC, OverlapKernels::SPEC],
+            tables: &[Overlaps::SPEC, DeviceOverlaps::SPEC, OverlapKernels::SPEC],
+            views: &[VIEW],
+            rollups: &[BY_DEVICE],
             needs: &[Capability::DeviceTime],
             tells_overlap: true,
             ..About::DEFAULT
@@ -108,65 +166,6 @@ impl Analysis for Overlap {
         let reason = (!found).then_some("no communication");
         kernels(trace, give);
         Partial { rank: trace.rank, tables: vec![table.finish()], reason }
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let groups = groups::<Overlaps>(partials);
-        let several = several_devices(&groups);
-        let mut view = View {
-            title: "Communication hidden under compute".to_string(),
-            columns: vec![
-                ("ranks", Align::Left),
-                ("communication", Align::Right),
-                ("overlapped", Align::Right),
-                ("exposed", Align::Right),
-                ("overlap", Align::Right),
-                ("#covered =exposed", Align::Left),
-            ],
-            rows: Vec::new(),
-            notes: reasons(partials),
-        };
-        let (beside, all) = groups.iter().fold((0, 0), |(beside, all), g| {
-            (beside + g.sum(|t| t.beside_compute_ns), all + g.sum(|t| t.communication_ns))
-        });
-        if percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
-            view.notes.push(
-                "communication runs on the stream of the compute, one by one: it cannot overlap until it has \
-                 a stream of its own"
-                    .to_string(),
-            );
-        }
-        if groups.iter().any(|g| fused_share(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns)).is_some()) {
-            view.notes.push(
-                "of exchanges with kernels of their own: what is hidden or exposed inside fused kernels \
-                 cannot be told; no overlap where these run longer"
-                    .to_string(),
-            );
-        }
-        let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
-        let cells = |name: String, g: MergedGroups<Overlaps>| {
-            let all = g.sum(|t| t.communication_ns);
-            let is_hidden = hides_overlap(g.sum(|t| t.fused_ns), g.sum(|t| t.dur_ns), all);
-            let share = percent(g.sum(|t| t.overlap_ns), all).filter(|_| !is_hidden);
-            vec![
-                name,
-                fmt_ns(g.mean(|t| t.communication_ns)),
-                fmt_ns(g.mean(|t| t.overlap_ns)),
-                fmt_ns(g.mean(|t| t.exposed_ns)),
-                fmt_pct(share),
-                bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
-            ]
-        };
-        let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
-        view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
-        view.rows = shown.rows;
-        Output {
-            tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
-            // No observation here: the breakdown reports exposed communication, with its share of the step.
-            observations: Vec::new(),
-            views: vec![view],
-            ..Output::default()
-        }
     }
 }
 
