@@ -4,14 +4,13 @@
 //! range does not identify its launch: the i-th range in time belongs to the i-th launch call in time,
 //! provided that there are as many of both. The times of ranges are artificial and not used.
 
-use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::facts::step_scopes::StepScopes;
-use crate::job::Job;
-use crate::population::reasons;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
-use hta_base::units::fmt_count;
-use hta_base::wording::counts::{counted, plural};
+use hta_base::table::view::{Note, TableError, ViewScope, ViewSpec};
+use hta_base::wording::counts::counted;
 use hta_trace::category::{Class, is_counter_range};
 use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::RankTrace;
@@ -68,6 +67,42 @@ table! {
 }
 
 table! {
+    /// Ranges and floating-point operations by owning operator, over all ranks.
+    pub(crate) struct CountedOperators, CountedOperatorRow = "cupti_operators_over_ranks"
+        by "flop_count descending, op" {
+        op: Option<Text>, "", "the owning operator; null: launched outside any", "operator";
+        range_count: u64, "", "ranges: a kernel each", "kernels" => sum(range_count);
+        flop_count: Option<u64>, "", "sum over the ranges; null where none has the counters", "FLOP"
+            => sum(flop_count);
+        rank_count: u32, "", "ranks that launch kernels in it" => ranks;
+    }
+}
+
+const OPERATORS: Rollup = Rollup::of(CuptiOperators::SPEC, CountedOperators::SPEC);
+
+const VIEW: ViewSpec = ViewSpec {
+    title: "Counted floating-point operations by operator",
+    also: &[CuptiPairing::SPEC],
+    columns: &["op", "range_count", "flop_count"],
+    shares: &[("flop_count", "share")],
+    notes: &[Note::Made(unpaired)],
+    ..ViewSpec::of(CountedOperators::SPEC)
+};
+
+/// The ranks whose ranges have no launches.
+fn unpaired(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut ranks = Vec::new();
+    scope.each::<CuptiPairing>(|r| {
+        ranks.extend((!r.is_paired).then(|| {
+            let (ranges, launches) =
+                (counted(r.range_count, "counter range"), counted(r.launch_count, "launch call"));
+            format!("rank {}: {ranges} and {launches} cannot be paired", r.rank)
+        }));
+    })?;
+    Ok((!ranks.is_empty()).then(|| ranks.join("; ")))
+}
+
+table! {
     /// Whether ranges could be paired with launches: one row per rank with ranges.
     pub(crate) struct CuptiPairing, PairingRow = "cupti_pairing" by "rank" {
         rank;
@@ -85,7 +120,15 @@ impl Analysis for Cupti {
             stem: "cupti",
             title: "hardware counters and FLOPs by kernel and operator",
             explain: include_str!("page.md"),
-            tables: &[CuptiCounters::SPEC, CuptiRanges::SPEC, CuptiOperators::SPEC, CuptiPairing::SPEC],
+            tables: &[
+                CuptiCounters::SPEC,
+                CuptiRanges::SPEC,
+                CuptiOperators::SPEC,
+                CountedOperators::SPEC,
+                CuptiPairing::SPEC,
+            ],
+            views: &[VIEW],
+            rollups: &[OPERATORS],
             ..About::DEFAULT
         }
     }
@@ -113,21 +156,6 @@ impl Analysis for Cupti {
         partial.tables.push(pairing.finish());
         partial.reason = (!is_paired).then_some("counter ranges and launch calls differ in number");
         partial
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let tables = [CuptiOperators::SPEC, CuptiPairing::SPEC]
-            .iter()
-            .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
-            .collect();
-        let view = view(partials, options.top);
-        // Print nothing if no rank has ranges, because few recordings have them.
-        let views = if partials.iter().any(|p| p.table(CuptiPairing::SPEC).is_some()) {
-            vec![view]
-        } else {
-            Vec::new()
-        };
-        Output { tables, views, ..Output::default() }
     }
 }
 
@@ -267,51 +295,6 @@ fn flop_count(counters: &Map<String, Value>) -> Option<u64> {
         sum = Some(count.checked_mul(weight)?.checked_add(sum.unwrap_or(0))?);
     }
     sum
-}
-
-fn view(partials: &[Partial], top: usize) -> View {
-    let mut ops: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for row in rows::<CuptiOperators>(partials) {
-        let op = ops.entry(row.op.unwrap_or("(none)")).or_default();
-        op.0 += row.range_count;
-        op.1 = op.1.saturating_add(row.flop_count.unwrap_or(0));
-    }
-    let all: u64 = ops.values().fold(0, |sum, o| sum.saturating_add(o.1));
-    let mut order: Vec<_> = ops.into_iter().collect();
-    order.sort_by_key(|(name, (_, flops))| (Reverse(*flops), *name));
-    let mut notes = Vec::new();
-    for p in partials {
-        let Some(pairing) = p.rows::<CuptiPairing>().next().filter(|r| !r.is_paired) else { continue };
-        notes.push(format!(
-            "rank {}: {} and {} cannot be paired",
-            p.rank,
-            counted(pairing.range_count, "counter range"),
-            counted(pairing.launch_count, "launch call")
-        ));
-    }
-    notes.extend(reasons(partials));
-    if order.len() > top {
-        notes.push(format!("{} in the table", plural(order.len() - top, "more operator")));
-    }
-    View {
-        title: "Counted floating-point operations by operator".to_string(),
-        columns: vec![
-            ("operator", Align::Left),
-            ("kernels", Align::Right),
-            ("FLOP", Align::Right),
-            ("share", Align::Right),
-        ],
-        rows: order
-            .iter()
-            .take(top)
-            .map(|(name, (count, flops))| {
-                let share = (all > 0).then(|| 100.0 * *flops as f64 / all as f64);
-                let cells = [fmt_count(*count), fmt_count(*flops), hta_base::units::fmt_pct(share)];
-                std::iter::once((*name).to_string()).chain(cells).collect()
-            })
-            .collect(),
-        notes,
-    }
 }
 
 #[cfg(test)]
