@@ -3,16 +3,15 @@
 
 pub mod load;
 pub mod recorded;
-mod report;
 pub mod series;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::{Recording, step_noun};
 use crate::settings::{Setting, ValueType};
-use crate::windowed;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
+use hta_base::table::view::{Fold, Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
 use hta_base::units::Span;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
@@ -20,6 +19,7 @@ use hta_trace::window::{Scope, Window};
 use load::{KernelLoad, kernels, loads, multiprocessors};
 use recorded::{EnergyTable, HardwareByRank, HardwareCounterMeans, HardwareCounters};
 use series::{CounterSeries, DeviceCounter, DeviceLoad, RankCounters, bucket_width, buckets, series_of};
+use std::collections::BTreeSet;
 
 table! {
     /// Counters over time; a value holds for dur_ns.
@@ -45,19 +45,65 @@ table! {
     pub struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
         rank; device;
         scope: Text, "", "steps (first step's start to last one's end), span, capture, step or outside";
-        step; step_label; is_partial; ts_ns; dur_ns;
-        kernel_ns: i64, "ns", "time in which a kernel runs; copies and sets do not count";
-        gpu_utilization_ratio: Option<f64>, "", "kernel_ns / dur_ns";
-        sm_efficiency_ratio: Option<f64>, "",
-            "mean over the window of min(1, blocks per SM of the running kernels)";
+        step; step_label; is_partial; ts_ns;
+        dur_ns: i64, "ns", "length of the window", "window" => mean(dur_ns);
+        kernel_ns: i64, "ns", "time in which a kernel runs; copies and sets do not count" => sum(kernel_ns);
+        gpu_utilization_ratio: Option<f64>, "share", "kernel_ns / dur_ns", "utilization"
+            => ratio(kernel_ns, dur_ns);
+        sm_efficiency_ratio: Option<f64>, "share",
+            "mean over the window of min(1, blocks per SM of the running kernels)", "SM eff."
+            => mean(sm_efficiency_ratio, dur_ns);
         est_occupancy_pct: Option<f64>, "%",
             "mean of the recorded occupancies, and of those derived where Cuspy records none, weighted by \
-             duration";
+             duration",
+            "occupancy";
         blocks_known_pct: Option<f64>, "%",
-            "share of the kernels' summed duration in the window for which blocks per SM are known";
+            "share of the kernels' summed duration in the window for which blocks per SM are known", "known";
         occupancy_known_pct: Option<f64>, "%",
-            "share of the kernels' summed duration in the window for which the occupancy is known";
+            "share of the kernels' summed duration in the window for which the occupancy is known",
+            "known occ.";
     }
+}
+
+const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "How busy kernels keep each device, first to last step",
+        columns: &[
+            "rank",
+            "device",
+            "dur_ns",
+            "gpu_utilization_ratio",
+            "sm_efficiency_ratio",
+            "est_occupancy_pct",
+            "blocks_known_pct",
+            "occupancy_known_pct",
+        ],
+        optional: &["device"],
+        keep: &[Keep::Made(&["rank", "scope"], first_to_last)],
+        by: "gpu_utilization_ratio ascending",
+        fold: Fold::Worst,
+        notes: &[
+            Note::Text(
+                "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids",
+            ),
+            Note::Text("known: of the kernels' time, with blocks per SM and with an occupancy"),
+            Note::Made(nothing_known),
+        ],
+        ..ViewSpec::of(CounterMeans::SPEC)
+    },
+    recorded::VIEW,
+];
+
+/// Rows of the steps as a whole; of ranks without steps those of the span.
+fn first_to_last(scope: &ViewScope) -> Result<RowTest, TableError> {
+    let mut with_steps = BTreeSet::new();
+    scope.each::<CounterMeans>(|r| {
+        with_steps.extend((r.scope == STEPS).then_some(i64::from(r.rank)));
+    })?;
+    Ok(Box::new(move |cells, row| {
+        let has_steps = cells[0].int(row).is_some_and(|rank| with_steps.contains(&rank));
+        cells[1].text(row) == Some(if has_steps { STEPS } else { "span" })
+    }))
 }
 
 const BUCKET: Setting = Setting {
@@ -67,8 +113,6 @@ const BUCKET: Setting = Setting {
     help: "Width of a bucket; 0: a hundredth of the capture, rounded up to 1, 2 or 5 times a power of ten",
     kind: ValueType::Micros { default: 0 },
 };
-
-windowed!(CounterMeans);
 
 pub(crate) struct CountersOf;
 
@@ -86,6 +130,7 @@ impl Analysis for CountersOf {
                 EnergyTable::SPEC,
                 HardwareByRank::SPEC,
             ],
+            views: &VIEWS,
             settings: &[BUCKET],
             is_long: true,
             ..About::DEFAULT
@@ -123,9 +168,27 @@ impl Analysis for CountersOf {
         Partial { rank: trace.rank, tables: vec![means.finish(), recorded, energy], reason }
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        report::reduce(partials, step_noun(Recording::of_job(job).has_iterations()), options)
+    fn reduce(&self, partials: &[Partial], job: &Job, _: &Options) -> Output {
+        let by_rank = recorded::by_rank(partials);
+        let noun = step_noun(Recording::of_job(job).has_iterations());
+        let energy = recorded::energy_of_job(&by_rank, partials, noun);
+        Output { energy, tables: vec![by_rank], ..Output::default() }
     }
+}
+
+/// Why nothing is known of kernels, where that is so.
+fn nothing_known(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut is_so = false;
+    scope.each::<CounterMeans>(|r| {
+        let lacks = |pct: Option<f64>| pct == Some(0.0);
+        is_so |=
+            r.scope == "span" && r.kernel_ns > 0 && lacks(r.blocks_known_pct) && lacks(r.occupancy_known_pct);
+    })?;
+    Ok(is_so.then(|| {
+        "0 % known: the file records neither these numbers of kernels nor the properties of the device from \
+         which they follow"
+            .to_string()
+    }))
 }
 
 /// Scope of the window from the first step's start to the last step's end.

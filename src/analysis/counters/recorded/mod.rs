@@ -13,7 +13,7 @@ pub use energy_line::{DeviceOfRank, KnownEnergy, energy_of_devices};
 pub use tables::{EnergyRow, EnergyTable, HardwareByRank, HardwareCounterMeans, HardwareCounters};
 pub use tables::{HardwareByRankRow, HardwareMeanRow};
 
-pub(super) use ranks::{by_rank, energy_of_job, view};
+pub(super) use ranks::{VIEW, by_rank, energy_of_job};
 pub(crate) use step_energies::StepEnergies;
 
 use crate::api::{Options, RowEmitter};

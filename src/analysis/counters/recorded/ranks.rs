@@ -2,12 +2,11 @@
 
 use super::energy_line::{DeviceOfRank, KnownEnergy, energy_of_devices};
 use super::tables::{EnergyTable, HardwareByRank, HardwareByRankRow, HardwareCounterMeans, HardwareMeanRow};
-use crate::api::{Align, Options, Partial, View};
+use crate::api::Partial;
 use crate::counters::CounterMeans;
-use crate::worst_first::WorstFirst;
 use hta_base::order_statistics::median_of_sorted;
 use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{fmt_joules, fmt_ns_tenths, fmt_number, fmt_pct};
+use hta_base::table::view::{Fold, Note, TableError, ViewScope, ViewSpec};
 use hta_trace::hardware_counters::{CounterSource, source_of};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,99 +108,66 @@ pub(crate) fn energy_of_job(table: &Batch, partials: &[Partial], noun: &str) -> 
     energy_of_devices(&working(partials), &known.collect(), noun)
 }
 
-/// The printed table; `None` if no counter was recorded.
-pub(crate) fn view(table: &Batch, partials: &[Partial], options: &Options) -> Option<View> {
-    let rows: Vec<HardwareByRankRow> = HardwareByRank::rows(table).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let working = working(partials);
-    // A rank stands for the device that works for it, if there is only one.
-    let is_only_one = |row: &HardwareByRankRow| {
-        let is_other = |of: &(u32, Option<i64>)| of.0 == row.rank && of.1 != row.device;
-        working.contains(&(row.rank, row.device)) && !working.iter().any(is_other)
-    };
-    // Those whose SMs have least work first.
-    let unused = |row: &HardwareByRankRow| row.sm_active_pct.map(|pct| ((100.0 - pct) * 1e6) as i64);
-    let shown = WorstFirst::new(&rows, options.top, unused).rows(
-        |row| {
-            let device = row.device.filter(|_| !is_only_one(row));
-            (row.rank, device.map_or(String::new(), |d| format!(" device {d}")))
-        },
-        cells,
-    );
-    // What no device has needs no column.
-    let is_known =
-        |at: &usize| *at == 0 || shown.rows.iter().any(|row| row.get(*at).is_some_and(|c| c != "-"));
-    let known: Vec<usize> = (0..COLUMNS.len()).filter(is_known).collect();
-    let title = "Hardware counters, recorded beside computed".to_string();
-    if known.len() == 1 {
-        let note = "counters are recorded, but give no means and no energy: the tables \
-                    hardware_counter_means and energy say why";
-        return Some(View { title, columns: Vec::new(), rows: Vec::new(), notes: vec![note.to_string()] });
-    }
-    let mut notes = vec![
-        "SM active, HBM, clock, power: sampled by the device; SM eff.: estimated from grids over the same \
-         time"
-            .to_string(),
-        "busy: while an activity runs; a sample holds all that ran in its time, not one kernel".to_string(),
-    ];
-    if rows.iter().any(|r| r.sm_clock_mhz.is_some() && r.sampled_every_ns.is_some()) {
-        notes.push(
-            "sampling of such metrics locks the clocks: here they say nothing about throttling".to_string(),
-        );
-    }
-    if rows.iter().all(|r| r.energy_j.is_none()) {
-        notes.push("no energy: it needs two samples of power that cover 90 % of the time".to_string());
-    }
-    notes.extend(shown.others_note("device", "means", "with no lower SM activity"));
-    if known.iter().all(|at| *at <= 1) {
-        notes.push("no means: one sample, or samples for less than half of the time".to_string());
-    }
-    let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
-    let row = |cells: &Vec<String>| known.iter().filter_map(|at| cells.get(*at).cloned()).collect();
-    Some(View {
-        title,
-        columns: known.iter().filter_map(|at| Some((*COLUMNS.get(*at)?, align(*at)))).collect(),
-        rows: shown.rows.iter().map(row).collect(),
-        notes,
-    })
-}
+/// The printed table.
+pub(crate) const VIEW: ViewSpec = ViewSpec {
+    title: "Hardware counters, recorded beside computed",
+    columns: &[
+        "rank",
+        "device",
+        "sampled_every_ns",
+        "sm_active_pct",
+        "sm_efficiency_pct",
+        "sm_active_busy_pct",
+        "hbm_busy_pct",
+        "sm_clock_mhz",
+        "power_w",
+        "step_energy_j",
+        "token_energy_j",
+    ],
+    optional: &[
+        "sampled_every_ns",
+        "sm_active_pct",
+        "sm_efficiency_pct",
+        "sm_active_busy_pct",
+        "hbm_busy_pct",
+        "sm_clock_mhz",
+        "power_w",
+        "step_energy_j",
+        "token_energy_j",
+    ],
+    by: "sm_active_pct ascending",
+    fold: Fold::Worst,
+    notes: &[
+        Note::Text(
+            "SM active, HBM, clock, power: sampled by the device; SM eff.: estimated from grids over the \
+             same time",
+        ),
+        Note::Text("busy: while an activity runs; a sample holds all that ran in its time, not one kernel"),
+        Note::If(
+            "sampled_every_ns",
+            "sampling of such metrics locks the clocks: here they say nothing about throttling",
+        ),
+        Note::Made(lacking),
+    ],
+    ..ViewSpec::of(HardwareByRank::SPEC)
+};
 
-/// Headings of the printed table.
-const COLUMNS: [&str; 10] = [
-    "ranks",
-    "sampled every",
-    "SM active",
-    "SM eff.",
-    "SM active, busy",
-    "HBM, busy",
-    "SM clock",
-    "power",
-    "energy / step",
-    "energy / token",
-];
-
-fn cells(name: String, of: &[&HardwareByRankRow]) -> Vec<String> {
-    let mean = |value: fn(&HardwareByRankRow) -> Option<f64>| {
-        let values: Option<Vec<f64>> = of.iter().map(|row| value(row)).collect();
-        values.filter(|v| !v.is_empty()).map(|v| v.iter().sum::<f64>() / v.len() as f64)
+/// What no device has, and why.
+fn lacking(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let (mut has_rows, mut has_means, mut has_energy) = (false, false, false);
+    scope.each::<HardwareByRank>(|r| {
+        has_rows = true;
+        has_energy |= r.energy_j.is_some();
+        let means = [r.sm_active_pct, r.sm_efficiency_pct, r.sm_active_busy_pct, r.hbm_busy_pct];
+        has_means |= means.into_iter().chain([r.sm_clock_mhz, r.power_w]).any(|mean| mean.is_some());
+    })?;
+    let why = match (has_means, has_energy) {
+        (true, true) => return Ok(None),
+        (true, false) => "no energy: it needs two samples of power that cover 90 % of the time",
+        (false, _) => {
+            "no means: one sample, or samples for less than half of the time; the tables \
+                       hardware_counter_means and energy say why"
+        }
     };
-    let shown = |value: Option<f64>, unit: &str| value.map_or("-".to_string(), |v| fmt_number(v) + unit);
-    let every = of.first().and_then(|row| row.sampled_every_ns);
-    let energy = |value: Option<f64>| value.map_or("-".to_string(), fmt_joules);
-    vec![
-        name,
-        every
-            .filter(|e| of.iter().all(|row| row.sampled_every_ns == Some(*e)))
-            .map_or("-".to_string(), fmt_ns_tenths),
-        fmt_pct(mean(|r| r.sm_active_pct)),
-        fmt_pct(mean(|r| r.sm_efficiency_pct)),
-        fmt_pct(mean(|r| r.sm_active_busy_pct)),
-        fmt_pct(mean(|r| r.hbm_busy_pct)),
-        shown(mean(|r| r.sm_clock_mhz), " MHz"),
-        shown(mean(|r| r.power_w), " W"),
-        energy(mean(|r| r.step_energy_j)),
-        energy(mean(|r| r.token_energy_j)),
-    ]
+    Ok(has_rows.then(|| why.to_string()))
 }

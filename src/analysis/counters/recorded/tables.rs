@@ -76,28 +76,34 @@ table! {
     /// Recorded counters of each device beside what is computed from its kernels.
     pub struct HardwareByRank, HardwareByRankRow = "hardware_by_rank" by "rank, device" {
         rank; device;
-        sampled_every_ns: Option<i64>, "ns", "period of PM sampling: SM active, HBM and links";
+        sampled_every_ns: Option<i64>, "ns", "period of PM sampling: SM active, HBM and links"
+            => max(sampled_every_ns);
         power_every_ns: Option<i64>, "ns", "time between two samples of power";
         sm_active_pct: Option<f64>, "%",
-            "mean share of the SMs that have work, first activity to last", "SM active, %";
+            "mean share of the SMs that have work, first activity to last", "SM active"
+            => mean(sm_active_pct);
         sm_efficiency_pct: Option<f64>, "%",
             "computed over the same time: mean of min(1, blocks per SM of the running kernels)",
-            "SM efficiency (computed), %";
+            "SM eff."
+            => mean(sm_efficiency_pct);
         sm_active_busy_pct: Option<f64>, "%",
-            "mean share of the SMs that have work while an activity runs", "SM active while busy, %";
+            "mean share of the SMs that have work while an activity runs", "SM active, busy"
+            => mean(sm_active_busy_pct);
         hbm_busy_pct: Option<f64>, "%",
-            "mean use of the memory's bandwidth while an activity runs, of its peak", "HBM while busy, %";
+            "mean use of the memory's bandwidth while an activity runs, of its peak", "HBM, busy"
+            => mean(hbm_busy_pct);
         sm_clock_mhz: Option<f64>, "MHz",
-            "mean clock of the SMs while an activity runs", "SM clock while busy, MHz";
-        power_w: Option<f64>, "W", "mean power over the capture", "power, W";
+            "mean clock of the SMs while an activity runs", "SM clock, MHz"
+            => mean(sm_clock_mhz);
+        power_w: Option<f64>, "W", "mean power over the capture", "power, W" => mean(power_w);
         temperature_max_c: Option<f64>, "C",
             "highest sample of the temperature in the capture", "highest temperature, C";
         energy_j: Option<f64>, "J", "energy of the capture", "energy, J";
         step_count: u64, "", "whole steps (not is_partial) with an energy";
         step_energy_j: Option<f64>, "J", "lower median of their energies; null: there is no such step",
-            "energy of a step, J";
+            "energy / step, J" => mean(step_energy_j);
         token_energy_j: Option<f64>, "J",
             "energy of those of them whose tokens are known, divided by these tokens; where iterations name \
-             them", "energy of a token, J";
+             them", "energy / token, J" => mean(token_energy_j);
     }
 }
