@@ -3,18 +3,18 @@
 pub(crate) mod account;
 pub(crate) mod delay_cost;
 
-use crate::api::{About, AcrossOption, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::job::replay::{ReplayLimits, ReplayedJob};
-use crate::population::reasons;
 use crate::recording::capability::Capability;
 use crate::recording::rules::fused_share;
 use account::{Account, StepAccount, steps};
 use hta_base::table;
 use hta_base::table::schema::Text;
-use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::table::view::{Keep, Note, TableError, ViewScope, ViewSpec};
+use hta_base::units::{Ns, fmt_pct, percent};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -24,12 +24,13 @@ table! {
     /// load_balance * communication_efficiency * orchestration_efficiency.
     pub struct Efficiencies, EfficiencyRow = "efficiency" by "scope, process_group, step" {
         scope: Text, "", "job, group or step";
-        process_group: Option<Text>, "", "name and members of the group; null: all ranks";
+        process_group: Option<Text>, "", "name and members of the group; null: all ranks", "ranks";
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         device_count: u32, "", "devices; a rank without devices counts as one";
         step_count: u32, "", "steps in the sums; the recorded span counts as one";
-        time_ns: i64, "ns", "T: sum over the steps of the longest window of the devices";
+        time_ns: i64, "ns", "T: sum over the steps of the longest window of the devices", "step"
+            => sum(time_ns);
         compute_ns: i64, "ns", "U: compute runs; sum over devices and steps, as all of the following";
         fused_ns: i64, "ns", "X: fused kernels (exchange and product in one) run and no compute";
         waiting_ns: i64, "ns", "S: exposed communication that waits for other ranks";
@@ -38,23 +39,73 @@ table! {
         copies_ns: i64, "ns", "M: copies and sets of memory without compute and communication";
         idle_ns: i64, "ns", "I: nothing runs";
         finished_early_ns: i64, "ns", "D: the step of the job is longer than the device's window";
-        parallel_efficiency: Option<f64>, "",
-            "sum of U / (n T); null without compute, as all of the following";
-        load_balance: Option<f64>, "", "sum of U / (n max U)";
-        communication_efficiency: Option<f64>, "", "max U / max (U + X + S + F + N + M)";
-        orchestration_efficiency: Option<f64>, "", "max (U + X + S + F + N + M) / T";
+        parallel_efficiency: Option<f64>, "share",
+            "sum of U / (n T); null without compute, as all of the following", "compute";
+        load_balance: Option<f64>, "share", "sum of U / (n max U)";
+        communication_efficiency: Option<f64>, "share", "max U / max (U + X + S + F + N + M)",
+            "communication";
+        orchestration_efficiency: Option<f64>, "share", "max (U + X + S + F + N + M) / T", "orchestration";
         replayed_ns: Option<i64>, "ns",
             "T0: the replay of the job; null without collectives of several ranks or without devices, as all \
              of the following";
         instant_network_ns: Option<i64>, "ns", "T1: the same when transfers take no time; at least T2";
         instant_hosts_ns: Option<i64>, "ns",
             "T2: in addition hosts and copies take no time, and all ranks start together; at least max U";
-        replayed_parallel_efficiency: Option<f64>, "",
-            "sum of U / (n T0) = load_balance * the following three";
-        serialization_efficiency: Option<f64>, "", "max U / T2";
-        replayed_orchestration_efficiency: Option<f64>, "", "T2 / T1";
-        transfer_efficiency: Option<f64>, "", "T1 / T0";
+        replayed_parallel_efficiency: Option<f64>, "share",
+            "sum of U / (n T0) = load_balance * the following three", "compute";
+        serialization_efficiency: Option<f64>, "share", "max U / T2", "serialization";
+        replayed_orchestration_efficiency: Option<f64>, "share", "T2 / T1", "orchestration";
+        transfer_efficiency: Option<f64>, "share", "T1 / T0", "transfer";
     }
+}
+
+const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "Efficiency: the compute share of all time, and its factors",
+        columns: &[
+            "process_group",
+            "time_ns",
+            "parallel_efficiency",
+            "load_balance",
+            "communication_efficiency",
+            "orchestration_efficiency",
+        ],
+        keep: &[Keep::Is("scope", &["job", "group"])],
+        per: "step_count",
+        notes: &[Note::Text("ranks: - stands for all"), Note::Made(fused)],
+        ..ViewSpec::of(Efficiencies::SPEC)
+    },
+    // The factors by replay, which tell hosts from the network.
+    ViewSpec {
+        title: "Efficiency by replay: hosts and network apart",
+        columns: &[
+            "replayed_parallel_efficiency",
+            "load_balance",
+            "serialization_efficiency",
+            "replayed_orchestration_efficiency",
+            "transfer_efficiency",
+        ],
+        keep: &[Keep::Is("scope", &["job"]), Keep::Known("replayed_parallel_efficiency")],
+        ..ViewSpec::of(Efficiencies::SPEC)
+    },
+];
+
+/// Between which bounds the compute share lies, where fused kernels have an unknown part of it.
+fn fused(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut bounds = None;
+    scope.each::<Efficiencies>(|r| {
+        let whole = r.time_ns * Ns::from(r.device_count);
+        let parts = percent(r.compute_ns, whole).zip(fused_share(r.fused_ns, whole));
+        bounds = bounds.or(parts.filter(|_| r.scope == "job"));
+    })?;
+    Ok(bounds.map(|(least, more)| {
+        format!(
+            "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as \
+             if they were all communication",
+            fmt_pct(Some(least)),
+            fmt_pct(Some(least + more))
+        )
+    }))
 }
 
 table! {
@@ -80,6 +131,7 @@ impl Analysis for Efficiency {
             title: "the compute share of all ranks' time, and the factors that reduce it",
             explain: include_str!("page.md"),
             tables: &[Efficiencies::SPEC, DelayCosts::SPEC],
+            views: &VIEWS,
             takes: &[AcrossOption::Group],
             joins_ranks: true,
             replays: true,
@@ -93,37 +145,19 @@ impl Analysis for Efficiency {
         Partial { rank: trace.rank, tables: Vec::new(), reason }
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let steps = steps(job);
         let shown = GroupSelection::new(job, options);
         let mut table = Efficiencies::default();
         let limits = JobLimits::new(job, &steps);
-        let mut view = View {
-            title: "Efficiency: the compute share of all time, and its factors".to_string(),
-            columns: vec![
-                ("ranks", Align::Left),
-                ("step", Align::Right),
-                ("compute", Align::Right),
-                ("load balance", Align::Right),
-                ("communication", Align::Right),
-                ("orchestration", Align::Right),
-            ],
-            rows: Vec::new(),
-            notes: reasons(partials),
-        };
         if let Some(all) = Account::new(&steps, |_| true) {
             push(&mut table, "job", None, None, (&all, limits.of(None)));
-            view.rows.push(cells("all".to_string(), &all));
-            view.notes.extend(fused_note(&all));
         }
         for (id, group) in job.matched.groups.iter().enumerate().filter(|(id, _)| shown.has(*id as u32)) {
             let name = shown.name(id as u32);
             let of_group = |(part, _): account::PartDevice| group.uses.iter().any(|(p, _)| *p == part);
             if let Some(account) = Account::new(&steps, of_group) {
                 push(&mut table, "group", Some(name), None, (&account, limits.of(None)));
-                if view.rows.len() <= options.top {
-                    view.rows.push(cells(name.to_string(), &account));
-                }
             }
         }
         for step in steps.iter().filter(|s| s.key.is_some()) {
@@ -138,42 +172,8 @@ impl Analysis for Efficiency {
             let (direct_ns, propagated_ns, imposed_last_ns) = (c.direct, c.propagated, c.imposed_last);
             costs.push(DelayCostRow { rank, step, step_label, direct_ns, propagated_ns, imposed_last_ns });
         }
-        let views = [Some(view), by_replay(&steps, &limits)].into_iter().flatten().collect();
-        Output { tables: vec![table.finish(), costs.finish()], views, ..Output::default() }
+        Output { tables: vec![table.finish(), costs.finish()], ..Output::default() }
     }
-}
-
-/// Between which bounds the compute share lies, where fused kernels have an unknown part of it.
-fn fused_note(all: &Account) -> Option<String> {
-    let whole = all.time * Ns::from(all.devices);
-    let (least, more) = (percent(all.parts.compute, whole)?, fused_share(all.parts.fused, whole)?);
-    Some(format!(
-        "compute: at least {}, at most {}; fused kernels (exchange and product in one) count as lost, as if \
-         they were all communication",
-        fmt_pct(Some(least)),
-        fmt_pct(Some(least + more))
-    ))
-}
-
-/// The factors by replay, which tell hosts from the network.
-fn by_replay(steps: &[StepAccount], limits: &JobLimits) -> Option<View> {
-    let all = Account::new(steps, |_| true)?;
-    let f = all.replay_factors(limits.of(None)?)?;
-    let share = |factor: f64| fmt_pct(Some(100.0 * factor));
-    Some(View {
-        title: "Efficiency by replay: hosts and network apart".to_string(),
-        columns: vec![
-            ("compute", Align::Right),
-            ("load balance", Align::Right),
-            ("serialization", Align::Right),
-            ("orchestration", Align::Right),
-            ("transfer", Align::Right),
-        ],
-        rows: vec![
-            [f.parallel, f.load_balance, f.serialization, f.orchestration, f.transfer].map(share).to_vec(),
-        ],
-        notes: Vec::new(),
-    })
 }
 
 /// The replay of the job without network, and without hosts.
@@ -241,13 +241,4 @@ fn push(
         replayed_orchestration_efficiency: by_replay.map(|f| f.orchestration),
         transfer_efficiency: by_replay.map(|f| f.transfer),
     });
-}
-
-fn cells(name: String, a: &Account) -> Vec<String> {
-    let percent_of = |factor: Option<f64>| fmt_pct(factor.map(|f| 100.0 * f));
-    let factors = [a.factors.map(|f| f.load_balance), a.factors.map(|f| f.communication)];
-    let mut row = vec![name, fmt_ns(a.time / i64::from(a.steps.max(1)))];
-    row.push(fmt_pct(percent(a.parts.compute, i64::from(a.devices) * a.time)));
-    row.extend(factors.into_iter().chain([a.factors.map(|f| f.orchestration)]).map(percent_of));
-    row
 }
