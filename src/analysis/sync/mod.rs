@@ -7,20 +7,20 @@
 //! ```
 
 use crate::api::{
-    About, AcrossOption, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+    About, AcrossOption, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, ViewNote,
 };
 use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::fused::waits_in_fused;
 use crate::job::{Job, Member, PartLane, PartWindow};
-use crate::population::reasons;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
-use crate::worst_first::WorstFirst;
 use hta_base::table;
-use hta_base::table::schema::{Batch, Text};
+use hta_base::table::rollup::Rollup;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::view::{Fold, ViewSpec};
+use hta_base::table::windows::chosen_windows;
 use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::bar;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -52,6 +52,36 @@ table! {
     }
 }
 
+table! {
+    /// Exposed communication of each device over the windows that averages are based on: full steps, or else
+    /// the span.
+    pub(crate) struct DeviceSyncs, DeviceSyncRow = "sync_by_device" by "rank, device" {
+        rank; device;
+        is_steps: bool, "", "the windows are steps" => are_steps;
+        window_count: u64, "", "windows" => rows;
+        dur_ns: i64, "ns", "sum of their lengths", "window" => sum(dur_ns);
+        waiting_ns: i64, "ns", "exposed communication that waits, as in sync" => sum(waiting_ns);
+        waiting_pct: Option<f64>, "%", "of the windows" => percent(waiting_ns, dur_ns);
+        transfer_ns: i64, "ns", "exposed communication that transfers" => sum(transfer_ns);
+        transfer_pct: Option<f64>, "%", "of the windows" => percent(transfer_ns, dur_ns);
+        unmatched_ns: i64, "ns", "exposed communication without a match" => sum(unmatched_ns);
+        unmatched_pct: Option<f64>, "%", "of the windows" => percent(unmatched_ns, dur_ns);
+    }
+}
+
+const BY_DEVICE: Rollup = Rollup::of_windows(Syncs::SPEC, DeviceSyncs::SPEC);
+
+const VIEW: ViewSpec = ViewSpec {
+    title: "Communication that no compute hides: waiting and transfer",
+    columns: &["rank", "device", "dur_ns", "waiting_ns", "waiting_pct", "transfer_ns", "unmatched_ns"],
+    optional: &["device"],
+    by: "waiting_ns",
+    fold: Fold::Worst,
+    per: "window_count",
+    bar: &[('~', "waiting_pct"), ('=', "transfer_pct"), ('?', "unmatched_pct")],
+    ..ViewSpec::of(DeviceSyncs::SPEC)
+};
+
 /// Whose definitions divide the communication; those of another tool are an answer of `compat`.
 const METHOD: Setting = Setting {
     stem: "sync",
@@ -70,7 +100,9 @@ impl Analysis for Sync {
             stem: "sync",
             title: "communication that no compute hides: waiting for other ranks, and transfer",
             explain: include_str!("page.md"),
-            tables: &[Syncs::SPEC],
+            tables: &[Syncs::SPEC, DeviceSyncs::SPEC],
+            views: &[VIEW],
+            rollups: &[BY_DEVICE],
             settings: &[METHOD],
             takes: &[AcrossOption::Group],
             joins_ranks: true,
@@ -83,7 +115,7 @@ impl Analysis for Sync {
         Partial::joined_later(trace)
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let shown = GroupSelection::new(job, options);
         let rows = rows(job, true);
         let mut table = Syncs::default();
@@ -92,15 +124,12 @@ impl Analysis for Sync {
         for r in rows.iter().filter(is_shown) {
             r.push(job, &shown, &mut table);
         }
-        let tables: Vec<Batch> = vec![table.finish()];
-        let totals: Vec<&SyncWindow> = chosen(job, &rows);
-        let mut view = view(job, &totals, options);
-        view.notes.extend(waits_in_fused(job).into_iter().chain(reasons(partials)));
-        view.notes.extend(warnings(job));
+        let table = table.finish();
+        let notes = waits_in_fused(job).into_iter().chain(warnings(job));
         Output {
-            tables,
-            observations: observation(job, &totals).into_iter().collect(),
-            views: vec![view],
+            observations: observation(&table).into_iter().collect(),
+            notes: notes.map(|text| ViewNote { view: "", text }).collect(),
+            tables: vec![table],
             ..Output::default()
         }
     }
@@ -250,148 +279,36 @@ fn hidden(runs: &[CallSpan], exposed: &Union) -> Union {
     Union::new(waits).minus(exposed)
 }
 
-/// Per lane the windows on which sentences are based: full steps, or else the span; all groups together.
-fn chosen<'a, 'j>(job: &Job, rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'j>> {
-    let are_iterations = job.has_iterations();
-    let all = || rows.iter().filter(|r| r.group.is_none());
-    let mut out = Vec::new();
-    let mut lanes: BTreeMap<(u32, Option<i64>, bool), Vec<&SyncWindow>> = BTreeMap::new();
-    for r in all() {
-        lanes.entry((r.part, r.lane.device, r.lane.is_gpu)).or_default().push(r);
-    }
-    for of_lane in lanes.into_values() {
-        let pick = |scope: Scope, full: bool| -> Vec<&SyncWindow> {
-            of_lane
-                .iter()
-                .copied()
-                .filter(|r| r.window.scope == scope && !(full && r.window.is_partial == Some(true)))
-                .collect()
-        };
-        let (full, steps, span) =
-            (pick(Scope::Step, true), pick(Scope::Step, false), pick(Scope::Span, false));
-        let whole = !are_iterations && steps.len() == 1 && steps[0].window.label.is_none();
-        out.extend(match (whole, full.is_empty(), steps.is_empty()) {
-            (true, ..) | (_, _, true) => span,
-            (_, false, _) => full,
-            _ => steps,
-        });
-    }
-    out
-}
-
-/// Sums over chosen windows; of one rank if `part` is set.
-#[derive(Default)]
-struct SyncSums {
-    part: u32,
-    windows: i64,
-    dur: Ns,
-    sync: Ns,
-    transfer: Ns,
-    unmatched: Ns,
-    compute: Ns,
-    overlapped: Ns,
-}
-
-impl SyncSums {
-    fn plus(self, other: &SyncSums) -> SyncSums {
-        SyncSums {
-            part: other.part,
-            windows: self.windows + other.windows,
-            dur: self.dur + other.dur,
-            sync: self.sync + other.sync,
-            transfer: self.transfer + other.transfer,
-            unmatched: self.unmatched + other.unmatched,
-            compute: self.compute + other.compute,
-            overlapped: self.overlapped + other.overlapped,
-        }
-    }
-}
-
-fn totals(rows: &[&SyncWindow]) -> Vec<SyncSums> {
-    let mut by_part: BTreeMap<u32, SyncSums> = BTreeMap::new();
-    for r in rows {
-        let t = by_part.entry(r.part).or_insert(SyncSums { part: r.part, ..SyncSums::default() });
-        t.windows += 1;
-        t.dur += r.window.dur();
-        t.sync += r.sync;
-        t.transfer += r.transfer;
-        t.unmatched += r.unmatched;
-        t.compute += r.window.compute_only;
-        t.overlapped += r.window.overlapped;
-    }
-    by_part.into_values().collect()
-}
-
-fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
-    let totals = totals(rows);
-    let mut view = View {
-        title: "Communication that no compute hides: waiting and transfer".to_string(),
-        columns: vec![
-            ("ranks", Align::Left),
-            ("window", Align::Right),
-            ("waiting", Align::Right),
-            ("of window", Align::Right),
-            ("transfer", Align::Right),
-            ("unmatched", Align::Right),
-            ("~waiting =transfer ?unmatched #rest", Align::Left),
-        ],
-        rows: Vec::new(),
-        notes: Vec::new(),
-    };
-    let shown = WorstFirst::new(&totals, options.top, |t| t.sync);
-    let shown = shown.rows(
-        |t| (job.parts[t.part as usize].rank, String::new()),
-        |name, of| {
-            let t = of.iter().fold(SyncSums::default(), |sum, t| sum.plus(t));
-            let n = t.windows.max(1);
-            let rest = t.dur - t.sync - t.transfer - t.unmatched;
-            vec![
-                name,
-                fmt_ns(t.dur / n),
-                fmt_ns(t.sync / n),
-                fmt_pct(percent(t.sync, t.dur)),
-                fmt_ns(t.transfer / n),
-                fmt_ns(t.unmatched / n),
-                bar(&[
-                    (percent(rest, t.dur), '#'),
-                    (percent(t.sync, t.dur), '~'),
-                    (percent(t.transfer, t.dur), '='),
-                    (percent(t.unmatched, t.dur), '?'),
-                ]),
-            ]
-        },
-    );
-    view.notes.extend(shown.others_note("rank", "means", "that wait no longer"));
-    view.rows = shown.rows;
-    view
-}
-
 /// The observation on waiting of all ranks, if it is large enough.
-fn observation(job: &Job, rows: &[&SyncWindow]) -> Option<Observation> {
-    let totals = totals(rows);
-    let (dur, sync): (Ns, Ns) = totals.iter().fold((0, 0), |(d, s), t| (d + t.dur, s + t.sync));
-    let windows: i64 = totals.iter().map(|t| t.windows).sum();
-    let share = percent(sync, dur)?;
-    if share < 1.0 || totals.len() < 2 {
-        return None;
+fn observation(table: &Batch) -> Option<Observation> {
+    let columns = Syncs::read(table);
+    let selected = chosen_windows(table);
+    // Windows of each rank, their length and the waiting, ns.
+    let mut ranks: BTreeMap<u32, [Ns; 3]> = BTreeMap::new();
+    for of in &selected {
+        let sum = |values: &[Ns]| of.rows.iter().filter_map(|row| values.get(*row)).sum::<Ns>();
+        let sums = [of.rows.len() as Ns, sum(columns.dur_ns), sum(columns.waiting_ns)];
+        ranks.entry(of.rank).or_default().iter_mut().zip(sums).for_each(|(all, own)| *all += own);
     }
-    let of_each = || totals.iter().map(|t| t.sync / t.windows.max(1));
+    let total = |at: usize| ranks.values().map(|sums| sums[at]).sum::<Ns>();
+    let share = percent(total(2), total(1)).filter(|share| *share >= 1.0 && ranks.len() > 1)?;
+    let of_each = || ranks.values().map(|[windows, _, waiting]| waiting / (*windows).max(1));
     let (least, most) = of_each().min().zip(of_each().max())?;
-    let is_step = rows.iter().any(|r| r.window.scope == Scope::Step);
-    let per = if is_step { "a step" } else { "of the recorded span" };
+    let mean = total(2) / total(0).max(1);
+    let per = if selected.iter().any(|of| of.is_steps) { "a step" } else { "of the recorded span" };
     let sentence = format!(
         "On average a rank waits {} {per} ({}) for others in collectives that no compute hides: from {} \
          to {}.",
-        fmt_ns(sync / windows.max(1)),
+        fmt_ns(mean),
         fmt_pct(Some(share)),
         fmt_ns(least),
         fmt_ns(most),
     );
     Some(Observation {
         analysis: "sync",
-        ranks: totals.iter().map(|t| job.parts[t.part as usize].rank).collect(),
+        ranks: ranks.into_keys().collect(),
         steps: Vec::new(),
-        cost_ns_per_step: sync / windows.max(1),
+        cost_ns_per_step: mean,
         share_of_step: Some(share / 100.0),
         certainty: Certainty::Measured,
         sentence,
