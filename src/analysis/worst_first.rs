@@ -1,7 +1,6 @@
 //! Printed tables for many ranks: one row for each of the worst ranks, or for several whose rows are equal,
 //! and one row for all others.
 
-use crate::job::rank_words::RankWords;
 use crate::population::{SelectedRows, Summable, Windowed};
 use hta_base::table::schema::ColumnsOf;
 use hta_base::units::percent;
@@ -14,7 +13,6 @@ use std::hash::Hash;
 pub(crate) struct WorstFirst<'a, T> {
     all: Vec<&'a T>,
     top: usize,
-    words: Option<&'a RankWords>,
 }
 
 /// The rows of a printed table.
@@ -31,12 +29,7 @@ impl<'a, T> WorstFirst<'a, T> {
         if all.len() > top {
             all.sort_by_key(|t| Reverse(loss(t)));
         }
-        Self { all, top, words: None }
-    }
-
-    /// Names ranks as the job does: with their coordinates.
-    pub(crate) fn named(self, words: &'a RankWords) -> Self {
-        Self { words: Some(words), ..self }
+        Self { all, top }
     }
 
     /// The rows. Items whose rows are equal share one. `of` gives the rank of an item and what else tells it
@@ -53,8 +46,7 @@ impl<'a, T> WorstFirst<'a, T> {
         for items in equal {
             let mut ranks: Vec<u32> = items.iter().map(|item| of(item).0).collect();
             ranks.sort_unstable();
-            let named = self.words.map_or_else(|| ranks_in_column(&ranks), |words| words.in_column(&ranks));
-            let name = named + &of(items[0]).1;
+            let name = ranks_in_column(&ranks) + &of(items[0]).1;
             rows.push(cells(name, &items[..1]));
         }
         if !others.is_empty() {

@@ -43,6 +43,14 @@ impl RankWords {
         self.programs.first().filter(|_| self.roles.is_empty())
     }
 
+    /// What tells a rank's place in the job, beside its number: `dp 2, pp 1`, or `actor 0 (dp 0)`.
+    pub(crate) fn place(&self, rank: u32) -> Option<String> {
+        match self.roles.contains_key(&rank) {
+            true => Some(self.named(&[rank])),
+            false => self.shared(&[rank]),
+        }
+    }
+
     /// For a column of a table: `0-2, 4`, `9 (dp 2, pp 1)`, `pp 1 (8)`, or `actor 0-3, rollout 1`.
     pub(crate) fn in_column(&self, ranks: &[u32]) -> String {
         let numbers = || if self.roles.is_empty() { ranks_in_column(ranks) } else { self.in_roles(ranks) };

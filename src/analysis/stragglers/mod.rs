@@ -43,6 +43,7 @@ impl Analysis for Stragglers {
             title: "which rank makes the others wait, since when, and why",
             explain: include_str!("page.md"),
             tables: tables::ALL,
+            views: &[tables::VIEW],
             takes: &AcrossOption::ALL,
             joins_ranks: true,
             replays: true,
@@ -55,13 +56,13 @@ impl Analysis for Stragglers {
         Partial::joined_later(trace)
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let judged = judged(job, options);
         let Judged { judgement, why } = judged.as_ref();
         Output {
             tables: tables::build(job, judgement, why, options),
             observations: report::observations(job, judgement, why),
-            views: report::views(job, judgement, partials, options),
+            notes: report::notes(job, judgement, options),
             ..Output::default()
         }
     }

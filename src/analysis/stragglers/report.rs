@@ -1,18 +1,16 @@
-//! The report on stragglers: sentences, and the picture of delay by rank and step.
+//! The report on stragglers: sentences, and the notes below the table.
 
-use crate::api::{Align, Certainty, Observation, Options, Partial, View};
+use crate::api::{Certainty, Observation, Options, ViewNote};
 use crate::collectives::warnings;
 use crate::job::Job;
 use crate::job::delay::StepKey;
-use crate::population::reasons as missing;
 use crate::recording::{per_step, step_noun};
 use crate::stragglers::because::{because, late_count};
 use crate::stragglers::chance::P_MOST;
 use crate::stragglers::delays::{DelaySums, totals};
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler, Unproven};
-use crate::stragglers::tables::{LevelKey, by_place, ranks_of, since, steps_text};
+use crate::stragglers::tables::{LevelKey, STEPS_MARKED, by_place, ranks_of, since, steps_text};
 use crate::stragglers::why::{StepDifferences, reasons};
-use crate::worst_first::WorstFirst;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::rank_list;
@@ -104,83 +102,20 @@ pub fn each_time(job: &Job, judged: &Judgement, s: &Straggler) -> String {
     }
 }
 
-/// The mark for a share of the median step.
-fn mark(ns: Ns, step: Ns) -> char {
-    match percent(ns, step).unwrap_or(0.0) {
-        p if p < 1.0 => '.',
-        p if p < 5.0 => '-',
-        p if p < 10.0 => '+',
-        p if p < 25.0 => '#',
-        _ => '@',
-    }
-}
-
-/// Number of marks in a row of steps.
-const STEPS_SHOWN: usize = 24;
-
-pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options: &Options) -> Vec<View> {
-    let by_part = totals(&judged.delays);
-    let n = judged.steps.len().max(1) as i64;
-    let mut view = View {
-        title: "Who makes the others wait".to_string(),
-        columns: vec![
-            ("ranks", Align::Left),
-            ("delay/step", Align::Right),
-            ("of step", Align::Right),
-            ("excess/step", Align::Right),
-            ("last", Align::Right),
-            ("others wait", Align::Right),
-            ("delay by step", Align::Left),
-        ],
-        rows: Vec::new(),
-        notes: Vec::new(),
-    };
-    let all: Vec<(u32, DelaySums)> = by_part.into_iter().collect();
-    // Means of the same steps: a step that one rank stretches is longer than the median.
-    let of_steps = judged.counts_steps().then(|| judged.length.step());
-    let step = of_steps.unwrap_or(0).max(judged.median_step);
-    let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain).named(&job.words);
-    let gain =
-        |part: u32, step: &StepKey| judged.delays.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
-    let shown = shown.rows(
-        |(part, _)| (job.parts[*part as usize].rank, String::new()),
-        |name, of| {
-            let sum = |of_one: fn(&DelaySums) -> i64| of.iter().map(|(_, d)| of_one(d)).sum::<i64>();
-            let most = |step: &StepKey| of.iter().map(|(part, _)| gain(*part, step)).max().unwrap_or(0);
-            let picture =
-                judged.steps.iter().take(STEPS_SHOWN).map(|s| mark(most(s), judged.median_step)).collect();
-            vec![
-                name,
-                fmt_ns(sum(|d| d.gain) / n),
-                fmt_pct(percent(sum(|d| d.gain) / n, step)),
-                fmt_ns(sum(|d| d.excess) / n),
-                format!("{} of {}", sum(|d| d.last as i64), sum(|d| d.count as i64)),
-                fmt_ns(sum(|d| d.imposed) / n),
-                picture,
-            ]
-        },
-    );
-    let how = "sums (picture: the worst)";
-    view.notes.extend(shown.others_note("rank", how, "that hold up others no longer"));
-    view.rows = shown.rows;
-    if !view.rows.is_empty() {
-        view.notes.push(
-            "delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more".to_string(),
-        );
-    }
-    if judged.steps.len() > STEPS_SHOWN {
-        view.notes.push(format!("the picture shows the first {STEPS_SHOWN} of {} steps", judged.steps.len()));
-    }
-    view.notes.extend(verdict(job, judged, options));
-    view.notes.extend(not_confirmed(job, judged));
-    view.notes.extend(cannot_tell(job, judged, |_| true));
-    view.notes.extend(always_last_words(job, judged));
-    view.notes.extend(shared_cores(job));
-    view.notes.extend(clocks(job));
-    view.notes.extend(place(job, judged));
-    view.notes.extend(missing(partials));
-    view.notes.extend(warnings(job));
-    vec![view]
+/// What is said of a job below its table.
+pub(crate) fn notes(job: &Job, judged: &Judgement, options: &Options) -> Vec<ViewNote> {
+    let steps = judged.steps.len();
+    let marked =
+        (steps > STEPS_MARKED).then(|| format!("marks: of the first {STEPS_MARKED} of {steps} steps"));
+    let mut notes: Vec<String> = marked.into_iter().chain(verdict(job, judged, options)).collect();
+    notes.extend(not_confirmed(job, judged));
+    notes.extend(cannot_tell(job, judged, |_| true));
+    notes.extend(always_last_words(job, judged));
+    notes.extend(shared_cores(job));
+    notes.extend(clocks(job));
+    notes.extend(place(job, judged));
+    notes.extend(warnings(job));
+    notes.into_iter().map(|text| ViewNote { view: "", text }).collect()
 }
 
 /// The sentence that no rank is a straggler.

@@ -9,7 +9,8 @@ use crate::stragglers::straggler::{Judgement, Straggler};
 use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
-use hta_base::units::percent;
+use hta_base::table::view::{Fold, Note, ViewSpec};
+use hta_base::units::{Ns, percent};
 use hta_base::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,14 +108,58 @@ table! {
     }
 }
 
+table! {
+    /// Delay by rank over all steps, as it is printed.
+    pub(crate) struct RankDelays, RankDelayRow = "straggler_delays_by_rank" by "rank" {
+        rank;
+        place: Option<Text>, "", "its role and its coordinates in the mesh of the job, where known"
+            => first(place);
+        gain_per_step_ns: i64, "ns", "own gain, as in straggler_delays", "delay/step"
+            => sum(gain_per_step_ns);
+        gain_pct: Option<f64>, "%", "the same of the mean step, at least of the median one", "of step"
+            => sum(gain_pct);
+        excess_per_step_ns: i64, "ns", "local time minus the median of the other members'", "excess/step"
+            => sum(excess_per_step_ns);
+        last_count: u32, "", "collectives where it arrived last" => sum(last_count);
+        collective_count: u32, "", "collectives", "of" => sum(collective_count);
+        imposed_wait_per_step_ns: i64, "ns", "waiting of others in collectives where it arrived last",
+            "others wait" => sum(imposed_wait_per_step_ns);
+        gains_by_step: Text, "",
+            "own gain of the median step in each of the first steps: . below 1 %, - 5 %, + 10 %, # 25 %, @ \
+             more",
+            "delay by step";
+    }
+}
+
 pub(crate) const ALL: &[&TableSpec] =
-    &[StragglerTable::SPEC, Delays::SPEC, StragglerCauses::SPEC, LateSums::SPEC];
+    &[StragglerTable::SPEC, Delays::SPEC, RankDelays::SPEC, StragglerCauses::SPEC, LateSums::SPEC];
+
+pub(crate) const VIEW: ViewSpec = ViewSpec {
+    title: "Who makes the others wait",
+    columns: &[
+        "rank",
+        "place",
+        "gain_per_step_ns",
+        "gain_pct",
+        "excess_per_step_ns",
+        "last_count",
+        "collective_count",
+        "imposed_wait_per_step_ns",
+        "gains_by_step",
+    ],
+    optional: &["place"],
+    by: "gain_per_step_ns",
+    fold: Fold::Worst,
+    notes: &[Note::Text("delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more")],
+    ..ViewSpec::of(RankDelays::SPEC)
+};
 
 pub(crate) fn build(job: &Job, judged: &Judgement, why: &[StepDifferences], options: &Options) -> Vec<Batch> {
     let shown = GroupSelection::new(job, options);
     vec![
         observations(job, judged, why),
         delays(job, &judged.delays, &shown),
+        delays_by_rank(job, judged),
         causes(job, why, &shown),
         places(job, judged),
     ]
@@ -203,6 +248,45 @@ fn delays(job: &Job, sums: &ByPart, shown: &GroupSelection) -> Batch {
             last_pct: percent(i64::from(d.last), i64::from(d.count)),
             imposed_wait_ns: d.imposed,
             wait_ns: d.wait,
+        });
+    }
+    table.finish()
+}
+
+/// The mark for a share of the median step.
+fn mark(ns: Ns, step: Ns) -> char {
+    match percent(ns, step).unwrap_or(0.0) {
+        p if p < 1.0 => '.',
+        p if p < 5.0 => '-',
+        p if p < 10.0 => '+',
+        p if p < 25.0 => '#',
+        _ => '@',
+    }
+}
+
+/// Number of steps with a mark.
+pub(super) const STEPS_MARKED: usize = 24;
+
+fn delays_by_rank(job: &Job, judged: &Judgement) -> Batch {
+    let mut table = RankDelays::default();
+    let steps = judged.steps.len().max(1) as Ns;
+    // Means of the same steps: a step that one rank stretches is longer than the median.
+    let mean = if judged.counts_steps() { judged.length.step() } else { 0 };
+    for (part, d) in totals(&judged.delays) {
+        let gain = |step: &StepKey| judged.delays.get(&(part, Some(*step), None)).map_or(0, |d| d.gain);
+        let marked = judged.steps.iter().take(STEPS_MARKED);
+        let marks: String = marked.map(|step| mark(gain(step), judged.median_step)).collect();
+        let rank = job.parts[part as usize].rank;
+        table.push(RankDelayRow {
+            rank,
+            place: job.words.place(rank).as_deref(),
+            gain_per_step_ns: d.gain / steps,
+            gain_pct: percent(d.gain / steps, mean.max(judged.median_step)),
+            excess_per_step_ns: d.excess / steps,
+            last_count: d.last,
+            collective_count: d.count,
+            imposed_wait_per_step_ns: d.imposed / steps,
+            gains_by_step: &marks,
         });
     }
     table.finish()
