@@ -1,6 +1,6 @@
 //! Runs analyses through the library and keeps every table they produce.
 
-use hta::analysis::api::Options;
+use hta::analysis::api::{Options, Output};
 use hta::compat::{Compat, chosen};
 use hta::output::json;
 use hta::read::discover::discover;
@@ -143,6 +143,14 @@ impl fmt::Debug for Row {
 }
 
 impl Answer {
+    /// What a run has found, with its views.
+    pub fn of(mut outcome: Outcome, kept: Keep, options: &Options) -> Self {
+        let streamed = kept.0.into_inner().expect("no test thread panics while holding it");
+        let results = outcome.results(Path::new("."), streamed.clone());
+        outcome.show(&results, options).expect("the views of tables in memory");
+        Self { outcome, streamed }
+    }
+
     /// Every batch: those of the reduced outputs, those that were streamed, those of the inventory.
     pub fn batches(&self) -> impl Iterator<Item = &Batch> {
         let reduced = self.outcome.outputs.iter().flat_map(|(_, o)| &o.tables);
@@ -155,16 +163,51 @@ impl Answer {
         self.batches().filter(|b| b.spec.name == table).flat_map(rows_of).collect()
     }
 
+    /// The views of all analyses, as they are printed.
+    pub fn views(&self) -> Vec<PrintedView> {
+        self.outcome.outputs.iter().flat_map(|(_, output)| printed(output)).collect()
+    }
+
     /// The notes of an analysis.
     pub fn notes(&self, stem: &str) -> Vec<String> {
         let of = self.outcome.outputs.iter().filter(|(a, _)| a.stem() == stem);
-        of.flat_map(|(_, o)| o.views.iter().flat_map(|v| v.notes.clone())).collect()
+        of.flat_map(|(_, output)| printed(output)).flat_map(|view| view.notes).collect()
     }
 
     /// The rows of a table that satisfy `keep`.
     pub fn rows_where(&self, table: &str, keep: impl Fn(&Record) -> bool) -> Vec<Record> {
         self.rows(table).into_iter().filter(keep).collect()
     }
+}
+
+/// A view as it is printed.
+#[derive(Debug, Clone)]
+pub struct PrintedView {
+    pub title: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+    pub notes: Vec<String>,
+}
+
+/// The views of one answer.
+fn printed(output: &Output) -> Vec<PrintedView> {
+    let made = output.views.iter().map(|view| PrintedView {
+        title: view.title.clone(),
+        columns: view.columns.iter().map(|c| c.0.to_string()).collect(),
+        rows: view.rows.clone(),
+        notes: view.notes.clone(),
+    });
+    let declared = output.shown.iter().map(|view| PrintedView {
+        title: view.title.to_string(),
+        columns: view.columns.iter().map(|c| c.heading.to_string()).collect(),
+        rows: view
+            .rows
+            .iter()
+            .map(|r| view.columns.iter().zip(r).map(|(c, v)| c.text(v)).collect())
+            .collect(),
+        notes: view.notes.clone(),
+    });
+    made.chain(declared).collect()
 }
 
 /// Keeps the rows, in the order in which the pipeline passes them.
@@ -213,9 +256,7 @@ fn try_run_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Resul
         load: LoadOptions { event_args: false, ..LoadOptions::default() },
         ranks: &[],
     };
-    let outcome = run(&request, &keep, &Quiet)?;
-    let streamed = keep.0.into_inner().expect("no test thread panics while holding it");
-    Ok(Answer { outcome, streamed })
+    Ok(Answer::of(run(&request, &keep, &Quiet)?, keep, options))
 }
 
 /// A file as a rank's trace; `None` if it is not one.

@@ -143,8 +143,7 @@ fn steps_are_marked_and_a_range_belongs_to_the_step_of_its_start() {
         steps.iter().map(|r| ints(r, columns)).collect::<Vec<_>>(),
         [[0, 1, 1, 70, 70], [1, 1, 1, 70, 70]]
     );
-    let printed: Vec<&Vec<String>> =
-        answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views).flat_map(|v| &v.rows).collect();
+    let printed: Vec<Vec<String>> = answer.views().into_iter().flat_map(|view| view.rows).collect();
     assert_eq!(printed.len(), 1, "{printed:?}");
     assert_eq!(printed[0][0], "forward");
 }

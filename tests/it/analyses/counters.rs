@@ -264,7 +264,7 @@ fn with_less_than_half_of_the_kernels_known_efficiency_and_occupancy_are_unknown
         let (_folder, path) = write(&t);
         let answer = answer(&[path], &options());
         let row = answer.rows_where("counter_means", |r| r.text("scope") == "capture").remove(0);
-        let mut views = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views);
+        let mut views = answer.views().into_iter();
         let view =
             views.find(|v| v.title.starts_with("How busy kernels keep each device")).expect("the view");
         let shown = view.rows[0][3..5].to_vec();

@@ -150,9 +150,7 @@ fn a_trace_without_launches_answers_with_the_reason() {
     for table in ["launch_stats", "launches", "unlinked_activities"] {
         assert!(answer.rows(table).is_empty(), "{table}");
     }
-    let notes: Vec<&String> =
-        answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views).flat_map(|v| &v.notes).collect();
-    assert_eq!(notes, ["rank 0: no launches recorded"]);
+    assert_eq!(answer.notes("launches"), ["rank 0: no launches recorded"]);
     // Activities without any launch call are reported as well.
     t.unlinked().kernel("k", 7, 20..30);
     let lost = of_trace("launches", &t, &options())

@@ -17,7 +17,7 @@ pub fn of_files(stem: &str, paths: &[PathBuf], options: &Options) -> Answer {
     let load = LoadOptions::default();
     let request = Request { inputs: &inputs, analyses: &analyses, options, load, ranks: &[] };
     let outcome = run(&request, &keep, &Quiet).unwrap_or_else(|e| panic!("{paths:?}: {e}"));
-    Answer { outcome, streamed: keep.0.into_inner().expect("no test thread panics while holding it") }
+    Answer::of(outcome, keep, options)
 }
 
 /// The same over a built trace.
