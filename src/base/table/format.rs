@@ -89,7 +89,7 @@ impl CellType {
     pub fn int(self, v: i64) -> String {
         match self {
             CellType::Ns => fmt_ns(v),
-            CellType::Bytes if v >= 0 => fmt_bytes(v.unsigned_abs()),
+            CellType::Bytes => format!("{}{}", if v < 0 { "-" } else { "" }, fmt_bytes(v.unsigned_abs())),
             CellType::Count if v >= 0 => fmt_count(v.unsigned_abs()),
             CellType::Percent | CellType::Ratio | CellType::Joules => self.float(v as f64),
             _ => v.to_string(),

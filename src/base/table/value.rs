@@ -189,8 +189,13 @@ impl Codes {
 
     /// A cell, sharing the memory of equal texts.
     pub(crate) fn value_of(&mut self, column: &Column, row: usize) -> Value {
-        let code = self.code(column, row);
-        self.value(code)
+        match column.text(row) {
+            Some(_) => {
+                let code = self.code(column, row);
+                self.value(code)
+            }
+            None => Value::of(column, row),
+        }
     }
 
     pub(crate) fn text(&self, code: u32) -> &str {

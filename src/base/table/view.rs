@@ -30,11 +30,13 @@ pub struct ViewSpec {
     /// Those of the columns that are left out where no row has anything but null, 0 or an empty text in them;
     /// and `rank` or `device`, where they tell no rows apart.
     pub optional: &'static [&'static str],
-    /// Columns that are left out where one of some others is shown, because lines are narrow; one after another.
+    /// Columns (or all shares, as `share`) that are left out where one of some others is shown, because lines
+    /// are narrow; one after another.
     pub gives_way: &'static [(&'static str, &'static [&'static str])],
     /// Rows that are shown: those for which all of these hold.
     pub keep: &'static [Keep],
-    /// Columns that stand in the cell of another one, with what is between them, where they are not null.
+    /// Columns that stand in the cell of another one behind what is in it, with what is between them, where
+    /// they are not null.
     pub joined: &'static [(&'static str, &'static str, &'static str)],
     /// Columns by which rows fall, or rise with `ascending` behind the name, in the notation of the order of a
     /// table; what is unknown comes last. They give way to none. Empty: in the order of the table.

@@ -68,6 +68,9 @@ impl ViewColumn {
     }
 }
 
+/// The name of columns of shares, by which they give way.
+const SHARE: &str = "share";
+
 /// Number of rows, as a multiple of those that are shown, above which the rest is cut while reading.
 const CUT_ABOVE: usize = 16;
 
@@ -303,11 +306,14 @@ impl<'a> KeptRows<'a> {
                 row.push(mean.map_or(Value::Null, Value::Float));
             }
         }
-        for (name, heading) in self.view.shares {
+        let is_shown = |name: &&str| columns.iter().any(|c| c.name == *name);
+        let gives_way = self.view.gives_way.iter().find(|(name, _)| *name == SHARE);
+        let has_shares = gives_way.is_none_or(|(_, others)| !others.iter().any(is_shown));
+        for (name, heading) in self.view.shares.iter().filter(|_| has_shares) {
             let Some(at) = self.at(name) else { continue };
             let sum = self.told.get(&at).and_then(Value::float).filter(|sum| *sum != 0.0);
             let Some(sum) = sum else { continue };
-            columns.push(ViewColumn::made("share", Cow::Borrowed(heading), CellType::Percent));
+            columns.push(ViewColumn::made(SHARE, Cow::Borrowed(heading), CellType::Percent));
             for (row, of) in rows.iter_mut().zip(&self.rows) {
                 row.push(of[at].float().map_or(Value::Null, |v| Value::Float(100.0 * v / sum)));
             }
@@ -357,7 +363,10 @@ impl<'a> KeptRows<'a> {
         for (_, between, name) in self.view.joined.iter().filter(|(to, ..)| self.at(to) == Some(at)) {
             let Some(other) = self.at(name).filter(|other| !row[*other].is_null()) else { continue };
             let shown = |at: usize| ViewColumn::of(self.specs[at], false).text(&row[at]);
-            text = Some(format!("{}{between}{}", text.unwrap_or_else(|| shown(at)), shown(other)));
+            text = Some(match text.or_else(|| (!row[at].is_null()).then(|| shown(at))) {
+                Some(text) => format!("{text}{between}{}", shown(other)),
+                None => shown(other),
+            });
         }
         text.map_or_else(|| row[at].clone(), |text| Value::Text(text.into()))
     }
