@@ -72,8 +72,13 @@ impl Analysis for Patterns {
             stem: "patterns",
             title: "kernel sequences that repeat, and their gaps and launches",
             explain: include_str!("page.md"),
-            tables: &[RepeatsTable::SPEC, OperatorSequences::SPEC],
-            kept_tables: &[tables::TopRepeats::SPEC, operators::TopSequences::SPEC],
+            tables: &[
+                RepeatsTable::SPEC,
+                tables::TopRepeats::SPEC,
+                OperatorSequences::SPEC,
+                operators::TopSequences::SPEC,
+            ],
+            views: &report::VIEWS,
             settings: &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY],
             is_long: true,
             takes_steps: false,
@@ -95,7 +100,7 @@ impl Analysis for Patterns {
         Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        Output { observations: report::observations(partials), ..Output::default() }
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::api::{Options, RowEmitter};
 use crate::patterns::names::{OperatorSelection, brief, joined};
-use crate::patterns::tables::{EmittedTable, OperatorSequenceRow, OperatorSequences};
+use crate::patterns::tables::{EmittedTable, MOST, OperatorSequenceRow, OperatorSequences};
 use crate::patterns::{MIN_LENGTH, OP, OP_GLOB};
 use hashbrown::HashMap;
 use hta_base::table;
@@ -21,16 +21,17 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 table! {
-    /// The sequences of a rank that the report prints.
-    pub(crate) struct TopSequences, TopSequenceRow = "patterns_top_sequences" by "gpu_dur_sum_ns descending" {
+    /// The first sequences of each rank, in the order of operator_sequences.
+    pub(crate) struct TopSequences, TopSequenceRow = "top_operator_sequences"
+        by "rank, gpu_dur_sum_ns descending, operator" {
+        rank;
         operator: Text, "", "operator";
-        names: Text, "", "first name, short";
-        length: u32, "", "activities";
-        count: u64, "", "instances";
-        op_dur_sum_ns: i64, "ns", "operators";
-        gpu_dur_sum_ns: i64, "ns", "activities";
-        first_latency_mean_ns: f64, "ns", "to the first";
-        hidden: u64, "", "sequences of the rank without a row here";
+        names: Text, "", "short name of the first activity", "begins with";
+        length: u32, "", "activities", "kernels";
+        count: u64, "", "instances of the operator with this sequence", "times";
+        op_dur_sum_ns: i64, "ns", "sum of the operators' durations", "host";
+        gpu_dur_sum_ns: i64, "ns", "sum of the activities' durations", "GPU";
+        hidden_count: u64, "", "sequences of the rank that are not among the first; in its first row";
     }
 }
 
@@ -90,17 +91,17 @@ pub(crate) fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmit
         let (first_ts_ns, event_id) = g.first.unwrap_or_default();
         let (operator, length) = (trace.text(op), names().len() as u32);
         let first_latency_mean_ns = g.latency_ns as f64 / g.count as f64;
-        let shown = options.top.min(total);
+        let shown = MOST.min(total);
         if place < shown {
             top.push(TopSequenceRow {
+                rank: trace.rank,
                 operator,
                 names: &brief(names()),
                 length,
                 count: g.count,
                 op_dur_sum_ns: g.op_ns,
                 gpu_dur_sum_ns: g.gpu_ns,
-                first_latency_mean_ns,
-                hidden: (total - shown) as u64,
+                hidden_count: if place == 0 { (total - shown) as u64 } else { 0 },
             });
         }
         if wanted {

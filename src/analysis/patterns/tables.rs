@@ -65,26 +65,27 @@ table! {
 }
 
 table! {
-    /// The patterns of a rank that the report may print.
-    pub(crate) struct TopRepeats, TopRepeatRow = "patterns_top_repeats" by "pattern_id" {
-        pattern_id: u32, "", "place in order";
-        device; stream;
-        length: u32, "", "activities";
-        count: u64, "", "occurrences";
-        names: Text, "", "first name, short";
-        gpu_ns: i64, "ns", "sum of durations";
-        covered_pct: Option<f64>, "%", "of the stream";
-        gap_ns: i64, "ns", "gaps";
-        idle_ns: i64, "ns", "gaps of the device";
-        launch_count: Option<f64>, "", "per occurrence";
-        launch_cpu_ns: Option<f64>, "ns", "per occurrence";
-        graph_pct: Option<f64>, "%", "in a graph";
-        steps: u32, "", "steps";
+    /// The first patterns of each rank, in the order of repeats, that say something new: parts of others only
+    /// where they cover more or come again in them. And the one during whose gaps the device idles most.
+    pub(crate) struct TopRepeats, TopRepeatRow = "top_repeats" by "rank, pattern_id" {
+        rank; device; stream;
+        pattern_id: u32, "", "as in repeats";
+        length: u32, "", "activities in one occurrence", "kernels";
+        count: u64, "", "occurrences", "times";
+        names: Text, "", "short name of the first activity", "begins with";
+        gpu_ns: i64, "ns", "sum of durations in all occurrences", "GPU";
+        covered_pct: Option<f64>, "%", "of the sum of durations on the stream", "of stream";
+        gap_ns: i64, "ns", "gaps of the stream in all occurrences";
+        idle_ns: i64, "ns", "part of gap_ns in which the whole device was idle";
+        launch_count: Option<f64>, "", "launch calls per occurrence; null where none is recorded";
+        launch_cpu_ns: Option<f64>, "ns", "time in these calls per occurrence", "launch";
+        graph_pct: Option<f64>, "%", "occurrences that lie in one graph launch", "in a graph";
+        steps: u32, "", "steps that launched any of it";
         step_ns: Option<i64>, "ns", "mean length of the rank's full steps";
         step_idle_ns: Option<i64>, "ns",
             "idle time of the device in occurrences, mean over the same steps of what lies in them";
-        is_shown: bool, "", "among the first that say something new; else the one that idles most";
-        hidden: u64, "", "patterns of the rank without a row here";
+        is_new: bool, "", "it says something new";
+        hidden_count: u64, "", "patterns of the rank that are not new, or not among the first; in its first row";
     }
 }
 
@@ -260,7 +261,8 @@ fn write(
     step_idle: &dyn Fn(&MeasuredPattern) -> Option<Ns>,
     give: &mut RowEmitter,
 ) -> EmittedTable {
-    let shown = shown(options.top, rows, parents);
+    let shown = shown(rows, parents);
+    let mut hidden_count = (rows.len() - shown.iter().filter(|s| s.1).count()) as u64;
     let step_ns = mean_step(trace);
     let sums: Vec<Ns> = all.iter().map(|s| s.durs.iter().sum()).collect();
     let wanted = options.wants(RepeatsTable::SPEC);
@@ -274,8 +276,9 @@ fn write(
         let graph_pct = percent(m.graphs as i64, m.count as i64);
         let pattern_id = id as u32;
         let own = &stream.activities[m.first.clone()];
-        if let Some(is_shown) = shown.iter().find(|s| s.0 == pattern_id).map(|s| s.1) {
+        if let Some(is_new) = shown.iter().find(|s| s.0 == pattern_id).map(|s| s.1) {
             top.push(TopRepeatRow {
+                rank: trace.rank,
                 pattern_id,
                 device: stream.device,
                 stream: stream.stream,
@@ -292,8 +295,8 @@ fn write(
                 steps: m.steps,
                 step_ns,
                 step_idle_ns: step_idle(m),
-                is_shown,
-                hidden: (rows.len() - shown.iter().filter(|s| s.1).count()) as u64,
+                is_new,
+                hidden_count: if is_new { std::mem::take(&mut hidden_count) } else { 0 },
             });
         }
         if !wanted {
@@ -345,11 +348,14 @@ fn names(trace: &RankTrace, own: &[&Activity], by_shape: bool) -> String {
 /// If at least this share of a pattern's occurrences is in a graph already, it gives no observation, percent.
 pub(crate) const GRAPH_DONE_PCT: f64 = 50.0;
 
-/// The rows that the report prints (marked), and the row during whose gaps the device idles most, in order.
+/// Largest number of patterns of a rank in tables of the first ones.
+pub(crate) const MOST: usize = 64;
+
+/// The first rows that say something new (marked), and the row during whose gaps the device idles most, in order.
 ///
 /// A part of another pattern is informative if it occurs more than once in it, or also elsewhere: it covers
 /// more of the stream, or is at most half as long.
-fn shown(top: usize, rows: &[MeasuredPattern], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
+fn shown(rows: &[MeasuredPattern], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
     let says_new = |r: &usize| {
         parents[*r].is_none_or(|p| {
             let (own, whole) = (&rows[*r], &rows[p as usize]);
@@ -357,7 +363,7 @@ fn shown(top: usize, rows: &[MeasuredPattern], parents: &[Option<u32>]) -> Vec<(
         })
     };
     let mut out: Vec<(u32, bool)> =
-        (0..rows.len()).filter(says_new).take(top).map(|r| (r as u32, true)).collect();
+        (0..rows.len()).filter(says_new).take(MOST).map(|r| (r as u32, true)).collect();
     let open = |m: &&MeasuredPattern| {
         m.launched.calls > m.count && 100.0 * (m.graphs as f64) < GRAPH_DONE_PCT * m.count as f64
     };
