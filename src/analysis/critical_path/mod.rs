@@ -21,7 +21,9 @@ use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::units::Span;
 use hta_trace::rank_trace::RankTrace;
-use tables::{ClassRow, CriticalPathTable, CriticalSummary, PathWindowColumns};
+use tables::{
+    ClassRow, CriticalByRank, CriticalOverRanks, CriticalPathTable, CriticalSummary, PathWindowColumns,
+};
 
 const STEM: &str = "critical-path";
 
@@ -67,7 +69,14 @@ impl Analysis for CriticalPath {
             stem: STEM,
             title: "the chain of work and waiting that determines a step's length",
             explain: include_str!("page.md"),
-            tables: &[CriticalSummary::SPEC, CriticalPathTable::SPEC],
+            tables: &[
+                CriticalSummary::SPEC,
+                CriticalOverRanks::SPEC,
+                CriticalByRank::SPEC,
+                CriticalPathTable::SPEC,
+            ],
+            views: &tables::VIEWS,
+            rollups: &[tables::BY_RANK],
             kept_tables: &[tables::PathCalls::SPEC],
             settings: &[ANNOTATION, CAPTURE],
             joins_peers: true,
@@ -103,7 +112,7 @@ impl Analysis for CriticalPath {
         partial
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        report::reduce(partials, job, options)
+    fn reduce(&self, partials: &[Partial], job: &Job, _: &Options) -> Output {
+        report::reduce(partials, job)
     }
 }

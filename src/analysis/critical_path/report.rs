@@ -1,25 +1,21 @@
 //! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the
-//! printed tables and the observation.
+//! path of all ranks and the observation.
 
-use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
+use crate::api::{Certainty, Observation, Output, Partial, ViewNote};
 use crate::critical_path::segment::BEFORE_CAPTURE;
 use crate::critical_path::tables;
 use crate::critical_path::tables::{
-    ClassRow, ClassTime, CriticalSummary, PathCallRow, PathCalls, PathWindowColumns,
+    ClassRow, ClassTime, CriticalOverRanks, CriticalOverRanksRow, CriticalSummary, PathCallRow, PathCalls,
+    PathWindowColumns,
 };
 use crate::job::{Job, Member, RankSummary};
-use crate::population::reasons;
-use crate::worst_first::WorstFirst;
+use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::bar;
 use hta_base::wording::counts::plural;
 use hta_base::wording::names::clip;
 use hta_base::wording::ranks::rank_list;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Largest width of a name in the printed table, characters.
-const NAME_WIDTH: usize = 34;
 
 /// Largest width of a name in a sentence, characters.
 const NAMED: usize = 60;
@@ -30,23 +26,16 @@ struct RankPath {
     rows: Vec<ClassRow>,
 }
 
-pub fn reduce(partials: &[Partial], job: &Job, options: &Options) -> Output {
+pub fn reduce(partials: &[Partial], job: &Job) -> Output {
     let paths: Vec<RankPath> = partials.iter().filter_map(|p| read(p, job)).collect();
     let mut table = CriticalSummary::default();
     for p in &paths {
         tables::push(&mut table, &p.head, &p.rows);
     }
-    let mut views = vec![classes(&paths, options)];
-    if paths.len() > 1 {
-        views.push(ranks(&paths, options));
-    }
-    if let Some(last) = views.last_mut() {
-        last.notes.extend(reasons(partials));
-    }
     Output {
-        tables: vec![table.finish()],
+        tables: vec![table.finish(), over_ranks(&paths)],
         observations: observation(&paths).into_iter().collect(),
-        views,
+        notes: window(&paths).map(|text| ViewNote { view: "", text }).into_iter().collect(),
         ..Output::default()
     }
 }
@@ -127,6 +116,7 @@ fn divide<'a>(
 /// Time of a class over several ranks, ns.
 #[derive(Default)]
 struct ClassTotal {
+    ranks: u32,
     work: Ns,
     overhead: Ns,
     count: u64,
@@ -134,10 +124,11 @@ struct ClassTotal {
     top: Option<(String, Ns)>,
 }
 
-fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, ClassTotal)> {
+fn totals(paths: &[RankPath]) -> Vec<(String, ClassTotal)> {
     let mut by_class: BTreeMap<&str, ClassTotal> = BTreeMap::new();
-    for r in paths.into_iter().flat_map(|p| &p.rows) {
+    for r in paths.iter().flat_map(|p| &p.rows) {
         let t = by_class.entry(&r.class).or_default();
+        t.ranks += 1;
         t.work += r.work;
         t.overhead += r.overhead;
         t.count += r.count;
@@ -152,77 +143,34 @@ fn totals<'a>(paths: impl IntoIterator<Item = &'a RankPath>) -> Vec<(String, Cla
 }
 
 /// Mean path of the ranks by class.
-fn classes(paths: &[RankPath], options: &Options) -> View {
-    let n = paths.len().max(1) as i64;
-    let dur: Ns = paths.iter().map(|p| p.head.dur).sum();
-    let title = match paths {
-        [] => "Critical path".to_string(),
-        [one] => format!("Critical path of {}, {}", one.head.window, fmt_ns(one.head.dur)),
-        [first, rest @ ..] => {
-            let same = rest.iter().all(|p| p.head.window == first.head.window);
-            let what = if same { first.head.window.as_str() } else { "one window a rank" };
-            format!("Critical path of {what}, mean of {}, {}", plural(paths.len(), "rank"), fmt_ns(dur / n))
-        }
-    };
-    let mut view = View {
-        title,
-        columns: vec![
-            ("class", Align::Left),
-            ("work", Align::Right),
-            ("overhead", Align::Right),
-            ("of window", Align::Right),
-            ("largest part", Align::Left),
-        ],
-        rows: Vec::new(),
-        notes: Vec::new(),
-    };
-    let shown = |ns: Ns| if ns == 0 { "-".to_string() } else { fmt_ns(ns) };
-    for (class, t) in totals(paths).into_iter().take(options.top) {
-        let mostly = t.top.map_or("-".to_string(), |t| clip(&t.0, NAME_WIDTH));
-        let pct = match class.as_str() {
-            BEFORE_CAPTURE => "-".to_string(),
-            _ => fmt_pct(percent(t.work + t.overhead, dur)),
-        };
-        view.rows.push(vec![class, shown(t.work / n), shown(t.overhead / n), pct, mostly]);
+fn over_ranks(paths: &[RankPath]) -> Batch {
+    let (n, dur) = (paths.len().max(1) as i64, paths.iter().map(|p| p.head.dur).sum());
+    let mut table = CriticalOverRanks::default();
+    for (class, t) in totals(paths) {
+        table.push(CriticalOverRanksRow {
+            class: &class,
+            rank_count: t.ranks,
+            work_ns: t.work / n,
+            overhead_ns: t.overhead / n,
+            window_pct: percent(t.work + t.overhead, dur).filter(|_| class != BEFORE_CAPTURE),
+            count: t.count,
+            top_name: t.top.as_ref().map(|top| top.0.as_str()),
+            top_name_ns: t.top.as_ref().map(|top| top.1),
+        });
     }
-    view
+    table.finish()
 }
 
-/// The leading class of each rank.
-fn ranks(paths: &[RankPath], options: &Options) -> View {
-    let mut view = View {
-        title: "What leads the critical path of each rank".to_string(),
-        columns: vec![
-            ("ranks", Align::Left),
-            ("window", Align::Right),
-            ("leads", Align::Left),
-            ("of window", Align::Right),
-            ("#work =overhead", Align::Left),
-        ],
-        rows: Vec::new(),
-        notes: Vec::new(),
-    };
-    let led: Vec<&RankPath> = paths.iter().filter(|p| !p.rows.is_empty()).collect();
-    let shown = WorstFirst::new(&led, options.top, |p| p.head.dur);
-    let shown = shown.rows(
-        |p| (p.head.rank, String::new()),
-        |name, of| {
-            let (n, dur): (i64, Ns) = (of.len().max(1) as i64, of.iter().map(|p| p.head.dur).sum());
-            let work: Ns =
-                of.iter().flat_map(|p| &p.rows).filter(|r| !r.is_before_capture()).map(|r| r.work).sum();
-            let (class, lead) = totals(of.iter().map(|p| **p)).into_iter().next().unwrap_or_default();
-            vec![
-                name,
-                fmt_ns(dur / n),
-                class,
-                fmt_pct(percent(lead.work + lead.overhead, dur)),
-                bar(&[(percent(work, dur), '#'), (percent(dur - work, dur), '=')]),
-            ]
-        },
-    );
-    view.notes.extend(shown.others_note("rank", "means", "with no longer windows"));
-    view.rows = shown.rows;
-    view
+/// The window whose path it is.
+fn window(paths: &[RankPath]) -> Option<String> {
+    let (first, rest) = paths.split_first()?;
+    if rest.is_empty() {
+        return Some(format!("of {}, {}", first.head.window, fmt_ns(first.head.dur)));
+    }
+    let is_same = rest.iter().all(|p| p.head.window == first.head.window);
+    let what = if is_same { first.head.window.as_str() } else { "one window a rank" };
+    let mean = paths.iter().map(|p| p.head.dur).sum::<Ns>() / paths.len() as i64;
+    Some(format!("of {what}, mean of {}, {}", plural(paths.len(), "rank"), fmt_ns(mean)))
 }
 
 /// The observation: the class that leads over all ranks, the ranks where it leads, and its composition.

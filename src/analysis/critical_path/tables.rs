@@ -5,7 +5,9 @@ use crate::critical_path::segment::{BEFORE_CAPTURE, PathClass, PathSegment, Segm
 use crate::critical_path::window::PathWindow;
 use hashbrown::HashMap;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::view::{Fold, Keep, RowTest, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -38,6 +40,60 @@ table! {
         top_names: Option<Text>, "", "up to three names with most of the time, with their times";
         has_inferred: bool, "", "part of the time lies on inferred edges";
     }
+}
+
+table! {
+    /// The critical path by class, as the mean over all ranks; `before_capture` comes last.
+    pub(crate) struct CriticalOverRanks, CriticalOverRanksRow = "critical_path_over_ranks"
+        by "work_ns + overhead_ns descending, class" {
+        class: Text, "", "class of the time, as in critical_path_summary";
+        rank_count: u32, "", "ranks that have it on their path";
+        work_ns: i64, "ns", "time on edges that stand for work, mean over all ranks";
+        overhead_ns: i64, "ns", "time on edges that only order events, mean over all ranks";
+        window_pct: Option<f64>, "%", "work + overhead, of the windows of all ranks", "of window";
+        count: u64, "", "segments, on all ranks";
+        top_name: Option<Text>, "", "event with most of the time of one rank", "largest part";
+        top_name_ns: Option<i64>, "ns", "its time there";
+    }
+}
+
+table! {
+    /// What leads the critical path of each rank.
+    pub(crate) struct CriticalByRank, CriticalByRankRow = "critical_path_by_rank" by "rank" {
+        rank;
+        window: Text, "", "description of the window" => first(window);
+        dur_ns: f64, "ns", "length of the window", "window" => mean(dur_ns);
+        class: Text, "", "class with most of the time", "leads" => first(class);
+        class_pct: Option<f64>, "%", "its part of the window", "of window" => first(window_pct);
+        work_ns: i64, "ns", "time on edges that stand for work" => sum(work_ns);
+        work_pct: Option<f64>, "%", "the same, of the window; the rest is overhead", "work"
+            => percent(work_ns, dur_ns);
+    }
+}
+
+pub(crate) const BY_RANK: Rollup = Rollup::of(CriticalSummary::SPEC, CriticalByRank::SPEC);
+
+pub(crate) const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "Critical path",
+        columns: &["class", "work_ns", "overhead_ns", "window_pct", "top_name"],
+        ..ViewSpec::of(CriticalOverRanks::SPEC)
+    },
+    ViewSpec {
+        title: "What leads the critical path of each rank",
+        columns: &["rank", "dur_ns", "class", "class_pct", "work_pct"],
+        keep: &[Keep::Made(&["rank"], if_several)],
+        bar: &[('#', "work_pct")],
+        by: "dur_ns",
+        fold: Fold::Worst,
+        ..ViewSpec::of(CriticalByRank::SPEC)
+    },
+];
+
+/// The path of a single rank is that of all.
+fn if_several(scope: &ViewScope) -> Result<RowTest, TableError> {
+    let are_several = !scope.is_one_rank;
+    Ok(Box::new(move |_, _| are_several))
 }
 
 table! {
