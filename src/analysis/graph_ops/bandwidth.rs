@@ -43,13 +43,14 @@ table! {
     pub(crate) struct DecodeBandwidthByKind, DecodeBandwidthByKindRow = "decode_bandwidth_summary"
         by "rank, device, kind" {
         rank; device;
-        kind: Text, "", "weights, kv or given";
-        count: u64, "", "calls; of `given`, decode iterations";
+        kind: Text, "", "weights, kv or given", "reads";
+        count: u64, "", "calls; of `given`, decode iterations", "calls";
         bytes: u64, "bytes", "read by these calls";
-        busy_ns: i64, "ns", "length of the union of their GPU work; of `given`, the sum of the periods";
-        gb_per_s: Option<f64>, "GB/s", "bytes over busy_ns (1e9 bytes); null above the peak";
-        peak_pct: Option<f64>, "%", "of the peak bandwidth of the device's memory; null if that is not known";
-        coverage_pct: Option<f64>, "%", "their share of the summed GPU time of decode iterations";
+        busy_ns: i64, "ns", "length of the union of their GPU work; of `given`, the sum of the periods", "GPU time";
+        gb_per_s: Option<f64>, "GB/s", "bytes over busy_ns (1e9 bytes); null above the peak", "GB/s";
+        peak_pct: Option<f64>, "%", "of the peak bandwidth of the device's memory; null if that is not known",
+            "of peak";
+        coverage_pct: Option<f64>, "%", "their share of the summed GPU time of decode iterations", "coverage";
         reason: Option<Text>, "", "why there is no rate";
     }
 }

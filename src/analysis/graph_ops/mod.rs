@@ -28,8 +28,8 @@ use of_graphs::{GraphKinds, table as graphs_table};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use tables::{
-    CapturedGraphRow, CapturedGraphs, GraphNodeRow, GraphNodesTable, GraphOpRow, GraphOps, GraphSummary,
-    GraphSummaryRow, Graphs,
+    CapturedGraphRow, CapturedGraphs, GraphNodeRow, GraphNodesTable, GraphOpRow, GraphOps, GraphOpsOverRanks,
+    GraphSummary, GraphSummaryRow, Graphs,
 };
 
 pub(crate) const WEIGHT_BYTES: Setting = Setting {
@@ -54,6 +54,7 @@ impl Analysis for GraphOpsOf {
             explain: include_str!("page.md"),
             tables: &[
                 GraphOps::SPEC,
+                GraphOpsOverRanks::SPEC,
                 Graphs::SPEC,
                 GraphNodesTable::SPEC,
                 CapturedGraphs::SPEC,
@@ -61,6 +62,7 @@ impl Analysis for GraphOpsOf {
                 DecodeBandwidth::SPEC,
                 DecodeBandwidthByKind::SPEC,
             ],
+            views: &report::VIEWS,
             settings: &[WEIGHT_BYTES],
             takes_steps: false,
             needs: &[Capability::DeviceTime],
@@ -88,8 +90,8 @@ impl Analysis for GraphOpsOf {
         Partial { rank: trace.rank, tables, reason }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        report::reduce(partials)
     }
 }
 

@@ -1,14 +1,15 @@
-//! The report on kernels inside graphs: operators, graphs, captures, and the bandwidth of decode iterations.
+//! What is printed of kernels inside graphs: operators, graphs, captures, and the bandwidth of decode iterations.
 
-use crate::api::{Align, Options, Output, Partial, View, rows};
+use crate::api::{Output, Partial, ViewNote, rows};
 use crate::facts::graphs::named::NamedNodes;
 use crate::graph_ops::bandwidth::{DecodeBandwidth, DecodeBandwidthByKind, DecodeBandwidthByKindRow};
 use crate::graph_ops::tables::{
-    CapturedGraphs, GraphOpRow, GraphOps, GraphRow, GraphSummary, GraphSummaryRow, Graphs,
+    CapturedGraphs, GraphOpOverRanksRow, GraphOpRow, GraphOps, GraphOpsOverRanks, GraphSummary,
+    GraphSummaryRow, Graphs,
 };
-use crate::population::reasons;
-use crate::sums::more;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
+use hta_base::table::schema::Batch;
+use hta_base::table::view::{Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,35 +21,132 @@ const UNNAMED_PCT: f64 = 50.0;
 const SLOW_PCT: f64 = 50.0;
 const COVERED_PCT: f64 = 30.0;
 
-pub fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let specs = [
-        GraphOps::SPEC,
-        Graphs::SPEC,
-        CapturedGraphs::SPEC,
-        GraphSummary::SPEC,
-        DecodeBandwidth::SPEC,
-        DecodeBandwidthByKind::SPEC,
-    ];
-    let tables: Vec<_> =
-        specs.into_iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
+const OPERATORS: &str = "Kernels inside graphs by operator";
+const BANDWIDTH: &str = "Memory bandwidth of decode iterations";
+
+pub(crate) const VIEWS: [ViewSpec; 4] = [
+    ViewSpec {
+        title: OPERATORS,
+        columns: &["op", "operator_count", "activity_count", "sum_ns", "gpu_pct", "op_source", "op_guess"],
+        optional: &["op_guess"],
+        notes: &[Note::Made(guesses)],
+        ..ViewSpec::of(GraphOpsOverRanks::SPEC)
+    },
+    ViewSpec {
+        title: "Graphs",
+        columns: &[
+            "rank",
+            "graph",
+            "replay_count",
+            "activity_count",
+            "missing_count",
+            "sum_ns",
+            "op_source",
+            "capture",
+            "capture_file",
+            "reject",
+            "matched_count",
+            "repeat_length",
+        ],
+        optional: &["rank", "missing_count", "capture", "capture_file", "reject", "repeat_length"],
+        gives_way: &[("capture_file", &["capture"])],
+        joined: &[
+            ("matched_count", " of ", "captured_count"),
+            ("repeat_length", " x ", "repeat_count"),
+            ("repeat_length", ": ", "repeat_median_ns"),
+        ],
+        by: "sum_ns, rank ascending, graph ascending",
+        notes: &[
+            Note::Made(missing),
+            Note::Made(by_count),
+            Note::If("repeat_length", "repeat: nodes of a block x blocks, and the median time of one"),
+        ],
+        ..ViewSpec::of(Graphs::SPEC)
+    },
+    ViewSpec {
+        title: "Captured graphs",
+        also: &[GraphSummary::SPEC],
+        columns: &["rank", "capture", "padded_batch", "call_count", "operator_count"],
+        optional: &["rank"],
+        keep: &[Keep::Positive("is_own"), Keep::Made(&["rank"], if_nothing_replays)],
+        ..ViewSpec::of(CapturedGraphs::SPEC)
+    },
+    ViewSpec {
+        title: BANDWIDTH,
+        columns: &["rank", "kind", "count", "bytes", "busy_ns", "gb_per_s", "peak_pct", "coverage_pct"],
+        optional: &["rank"],
+        is_whole: true,
+        notes: &[Note::Text("coverage: share of the GPU time of decode iterations whose bytes these are")],
+        ..ViewSpec::of(DecodeBandwidthByKind::SPEC)
+    },
+];
+
+/// Captures are told of ranks that replay nothing.
+fn if_nothing_replays(scope: &ViewScope) -> Result<RowTest, TableError> {
+    let mut is_replayed = false;
+    scope.each::<GraphSummary>(|r| is_replayed |= r.replay_count > 0)?;
+    Ok(Box::new(move |_, _| !is_replayed))
+}
+
+fn guesses(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut is_guessed = false;
+    scope.each::<GraphOpsOverRanks>(|r| is_guessed |= r.op_guess.is_some())?;
+    let note = "guess: the only operator that launches such kernels outside graphs; in no sum";
+    Ok(is_guessed.then(|| note.to_string()))
+}
+
+fn missing(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let (mut partial, mut lost) = (0, 0);
+    scope.each::<Graphs>(|r| {
+        partial += if r.missing_count > 0 { r.replay_count } else { 0 };
+        lost += r.missing_count * r.replay_count;
+    })?;
+    let (of, lost) = (launches(partial), fmt_count(lost));
+    Ok((partial > 0)
+        .then(|| format!("{of} with fewer activities than the graph has: {lost} are not recorded")))
+}
+
+fn by_count(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut is_counted = false;
+    scope.each::<Graphs>(|r| is_counted |= r.op_source == "by_count")?;
+    let note = "by_count: the capture has no names of kernels, so only number and kinds were compared";
+    Ok(is_counted.then(|| note.to_string()))
+}
+
+pub fn reduce(partials: &[Partial]) -> Output {
     let ranks: Vec<GraphSummaryRow> = rows::<GraphSummary>(partials).collect();
-    let mut views = Vec::new();
-    if ranks.iter().any(|r| r.replay_count > 0) {
-        views.push(operators(partials, &ranks, options));
-        views.push(graphs(partials, options));
-    } else if !ranks.is_empty() {
-        views.push(captures(partials, options));
+    let mut named = NamedNodes::default();
+    for r in &ranks {
+        named.add(NamedNodes {
+            activities: r.graph_activity_count,
+            named: r.named_count,
+            graph_ns: r.graph_ns,
+            unnamed_ns: r.unnamed_ns,
+            gpu_ns: r.gpu_ns,
+        });
     }
-    views.extend(bandwidth(partials));
-    if views.is_empty() {
-        // Most traces have no graphs, so a report on all analyses does not mention them.
-        return Output {
-            tables,
-            raw: Some(format!("{}\n", reasons(partials).join("\n"))),
-            ..Output::default()
-        };
+    let mut notes: Vec<String> = named.sentence().into_iter().chain(recorded(&ranks)).collect();
+    if percent(named.unnamed_ns, named.gpu_ns).is_some_and(|pct| pct > UNNAMED_PCT) {
+        notes.push(
+            "most of the GPU time has no operator: give the trace of the capture with --graph-capture (hta \
+             explain serving says how to record it)"
+                .to_string(),
+        );
     }
-    Output { tables, views, ..Output::default() }
+    let reordered: u64 = ranks.iter().map(|r| r.reordered_count).sum();
+    if reordered > 0 {
+        let count = launches(reordered);
+        notes.push(format!(
+            "in {count} kernels start in another order than that of the graph, which counts here"
+        ));
+    }
+    let note = |view, text| ViewNote { view, text };
+    let of_first = notes.into_iter().map(|text| note("", text));
+    Output {
+        tables: vec![over_ranks(partials, named.gpu_ns)],
+        notes: of_first.chain(bandwidth(partials).into_iter().map(|text| note(BANDWIDTH, text))).collect(),
+        ..Output::default()
+    }
 }
 
 /// `1 launch`, `5 launches`.
@@ -70,14 +168,9 @@ fn recorded(ranks: &[GraphSummaryRow]) -> Option<String> {
     })
 }
 
-/// Operator, how it was found, and the guess where it was not.
-type OperatorKey<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
-
-/// Calls, activities, and their summed duration.
-type ReportedSums = (u64, u64, Ns);
-
-fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options) -> View {
-    let mut sums: BTreeMap<OperatorKey, ReportedSums> = BTreeMap::new();
+/// Operators over all ranks, whose activities took `gpu_ns` together.
+fn over_ranks(partials: &[Partial], gpu_ns: Ns) -> Batch {
+    let mut sums: BTreeMap<(Option<&str>, &str, Option<&str>), (u64, u64, Ns)> = BTreeMap::new();
     for r in rows::<GraphOps>(partials) {
         let GraphOpRow { op, op_source, op_guess, operator_count, activity_count, sum_ns, .. } = r;
         let sum = sums.entry((op, op_source, op_guess)).or_default();
@@ -85,214 +178,38 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
     }
     let mut of: Vec<_> = sums.into_iter().collect();
     of.sort_by_key(|(key, s)| (Reverse(s.2), *key));
-    let mut named = NamedNodes::default();
-    for r in ranks {
-        named.add(NamedNodes {
-            activities: r.graph_activity_count,
-            named: r.named_count,
-            graph_ns: r.graph_ns,
-            unnamed_ns: r.unnamed_ns,
-            gpu_ns: r.gpu_ns,
+    let mut table = GraphOpsOverRanks::default();
+    for ((op, op_source, op_guess), (calls, activity_count, sum_ns)) in of {
+        table.push(GraphOpOverRanksRow {
+            op: op.unwrap_or("[unnamed]"),
+            op_source,
+            op_guess,
+            operator_count: op.map(|_| calls),
+            activity_count,
+            sum_ns,
+            gpu_pct: percent(sum_ns, gpu_ns),
         });
     }
-    let cells = |((op, source, guess), (calls, activities, ns)): &(OperatorKey, ReportedSums)| {
-        vec![
-            op.unwrap_or("[unnamed]").to_string(),
-            if op.is_some() { fmt_count(*calls) } else { "-".to_string() },
-            fmt_count(*activities),
-            fmt_ns(*ns),
-            fmt_pct(percent(*ns, named.gpu_ns)),
-            source.to_string(),
-            guess.unwrap_or("-").to_string(),
-        ]
-    };
-    let has_guess = of.iter().any(|((_, _, guess), _)| guess.is_some());
-    let mut notes: Vec<String> = named.sentence().into_iter().collect();
-    notes.extend(recorded(ranks));
-    if percent(named.unnamed_ns, named.gpu_ns).is_some_and(|pct| pct > UNNAMED_PCT) {
-        notes.push(
-            "most of the GPU time has no operator: give the trace of the capture with --graph-capture (hta \
-             explain serving says how to record it)"
-                .to_string(),
-        );
-    }
-    if has_guess {
-        notes.push(
-            "guess: the only operator that launches such kernels outside graphs; in no sum".to_string(),
-        );
-    }
-    let reordered: u64 = ranks.iter().map(|r| r.reordered_count).sum();
-    if reordered > 0 {
-        let count = launches(reordered);
-        notes.push(format!(
-            "in {count} kernels start in another order than that of the graph, which counts here"
-        ));
-    }
-    notes.extend(more(of.len().saturating_sub(options.top), "row"));
-    let mut view = View {
-        title: format!("Kernels inside graphs by operator, {}", plural(partials.len(), "rank")),
-        columns: vec![
-            ("operator", Align::Left),
-            ("calls", Align::Right),
-            ("activities", Align::Right),
-            ("GPU time", Align::Right),
-            ("of all", Align::Right),
-            ("named by", Align::Left),
-            ("guess", Align::Left),
-        ],
-        rows: of.iter().take(options.top).map(cells).collect(),
-        notes,
-    };
-    if !has_guess {
-        leave_out(&mut view, "guess");
-    }
-    view
+    table.finish()
 }
 
-/// Removes a column that would say nothing.
-fn leave_out(view: &mut View, heading: &str) {
-    if let Some(at) = view.columns.iter().position(|(name, _)| *name == heading) {
-        view.columns.remove(at);
-        view.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-    }
-}
-
-fn graphs(partials: &[Partial], options: &Options) -> View {
-    let mut all: Vec<GraphRow> = rows::<Graphs>(partials).collect();
-    all.sort_by_key(|r| (Reverse(r.sum_ns), r.rank, r.graph));
-    let cells = |r: &GraphRow| {
-        let repeat = r.repeat_length.zip(r.repeat_count).map(|(length, count)| {
-            format!("{length} x {count}: {}", r.repeat_median_ns.map_or("-".to_string(), fmt_ns))
-        });
-        let capture = match (r.capture, r.captured_count, r.reject) {
-            (_, _, Some("no capture")) => "no capture".to_string(),
-            (name, count, Some(why)) => format!(
-                "{why}; closest: {}, {} of {}",
-                name.unwrap_or("a capture"),
-                fmt_count(r.matched_count),
-                fmt_count(count.unwrap_or(0))
-            ),
-            (name, _, None) => name.or(r.capture_file).unwrap_or("-").to_string(),
-        };
-        vec![
-            r.rank.to_string(),
-            r.graph.to_string(),
-            fmt_count(r.replay_count),
-            fmt_count(r.activity_count),
-            if r.missing_count > 0 { fmt_count(r.missing_count) } else { "-".to_string() },
-            fmt_ns(r.sum_ns),
-            r.op_source.to_string(),
-            capture,
-            repeat.unwrap_or("-".to_string()),
-        ]
-    };
-    let mut notes: Vec<String> = Vec::new();
-    let partial: u64 = all.iter().filter(|r| r.missing_count > 0).map(|r| r.replay_count).sum();
-    if partial > 0 {
-        let lost: u64 = all.iter().map(|r| r.missing_count * r.replay_count).sum();
-        let (of, activities) = (launches(partial), fmt_count(lost));
-        notes.push(format!("{of} with fewer activities than the graph has: {activities} are not recorded"));
-    }
-    if all.iter().any(|r| r.op_source == "by_count") {
-        notes.push(
-            "by_count: the capture has no names of kernels, so only number and kinds were compared"
-                .to_string(),
-        );
-    }
-    if all.iter().any(|r| r.repeat_length.is_some()) {
-        notes.push("repeat: nodes of a block x blocks, and the median time of one".to_string());
-    }
-    notes.extend(more(all.len().saturating_sub(options.top), "graph"));
-    let mut view = View {
-        title: "Graphs".to_string(),
-        columns: vec![
-            ("rank", Align::Right),
-            ("graph", Align::Right),
-            ("launches", Align::Right),
-            ("nodes", Align::Right),
-            ("missing", Align::Right),
-            ("GPU time", Align::Right),
-            ("named by", Align::Left),
-            ("capture", Align::Left),
-            ("repeat", Align::Left),
-        ],
-        rows: all.iter().take(options.top).map(cells).collect(),
-        notes,
-    };
-    if partials.len() < 2 {
-        leave_out(&mut view, "rank");
-    }
-    if partial == 0 {
-        leave_out(&mut view, "missing");
-    }
-    view
-}
-
-/// The captures of ranks that replay nothing.
-fn captures(partials: &[Partial], options: &Options) -> View {
-    let ranks: Vec<GraphSummaryRow> = rows::<GraphSummary>(partials).collect();
-    let own: Vec<_> = rows::<CapturedGraphs>(partials).filter(|r| r.is_own).collect();
-    let mut notes: Vec<String> = recorded(&ranks).into_iter().collect();
-    notes.extend(more(own.len().saturating_sub(options.top), "capture"));
-    View {
-        title: "Captured graphs".to_string(),
-        columns: vec![
-            ("rank", Align::Right),
-            ("capture", Align::Left),
-            ("batch", Align::Right),
-            ("launches", Align::Right),
-            ("operators", Align::Right),
-        ],
-        rows: own
-            .iter()
-            .take(options.top)
-            .map(|r| {
-                vec![
-                    r.rank.to_string(),
-                    r.capture.unwrap_or("-").to_string(),
-                    r.padded_batch.map_or("-".to_string(), fmt_count),
-                    fmt_count(r.call_count),
-                    fmt_count(r.operator_count),
-                ]
-            })
-            .collect(),
-        notes,
-    }
-}
-
-fn bandwidth(partials: &[Partial]) -> Option<View> {
-    let all: Vec<DecodeBandwidthByKindRow> = rows::<DecodeBandwidthByKind>(partials).collect();
-    if all.is_empty() {
-        return None;
-    }
-    let cells = |r: &DecodeBandwidthByKindRow| {
-        vec![
-            r.rank.to_string(),
-            r.kind.to_string(),
-            fmt_count(r.count),
-            fmt_count(r.bytes),
-            fmt_ns(r.busy_ns),
-            r.gb_per_s.map_or("-".to_string(), fmt_number),
-            fmt_pct(r.peak_pct),
-            fmt_pct(r.coverage_pct),
-        ]
-    };
-    let mut notes =
-        vec!["coverage: share of the GPU time of decode iterations whose bytes these are".to_string()];
-    if let Some(r) = all.iter().find(|r: &&DecodeBandwidthByKindRow| {
+/// What is said of the bandwidth of decode iterations.
+fn bandwidth(partials: &[Partial]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_slow = |r: &DecodeBandwidthByKindRow| {
         r.kind == "weights"
             && r.peak_pct.is_some_and(|p| p < SLOW_PCT)
             && r.coverage_pct.is_some_and(|c| c >= COVERED_PCT)
-    }) {
+    };
+    if let Some(r) = rows::<DecodeBandwidthByKind>(partials).find(is_slow) {
         let bound = r.peak_pct.map_or(0, |pct| (r.busy_ns as f64 * (1.0 - pct / 100.0)) as Ns);
-        let shapes: Vec<String> = slowest(partials, r.rank);
         notes.push(format!(
             "rank {}: weights are read at {} of the peak bandwidth; at the peak it would take {} less. \
              Slowest: {}",
             r.rank,
             fmt_pct(r.peak_pct),
             fmt_ns(bound),
-            shapes.join(", ")
+            slowest(partials, r.rank).join(", ")
         ));
     }
     let withheld: usize = rows::<DecodeBandwidth>(partials).filter(|r| r.reason.is_some()).count();
@@ -302,21 +219,7 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
             plural(withheld, "shape")
         ));
     }
-    Some(View {
-        title: "Memory bandwidth of decode iterations".to_string(),
-        columns: vec![
-            ("rank", Align::Right),
-            ("reads", Align::Left),
-            ("calls", Align::Right),
-            ("bytes", Align::Right),
-            ("GPU time", Align::Right),
-            ("GB/s", Align::Right),
-            ("of peak", Align::Right),
-            ("coverage", Align::Right),
-        ],
-        rows: all.iter().map(cells).collect(),
-        notes,
-    })
+    notes
 }
 
 /// The shapes of weights of a rank that cost most time above that at the peak.

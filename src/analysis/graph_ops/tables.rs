@@ -28,34 +28,48 @@ table! {
 }
 
 table! {
+    /// Activities replayed from graphs by operator, over all ranks. What one rank has is in `graph_ops`.
+    pub(crate) struct GraphOpsOverRanks, GraphOpOverRanksRow = "graph_ops_over_ranks"
+        by "sum_ns descending, op, op_source, op_guess" {
+        op: Text, "", "operator, as in graph_ops; `[unnamed]`: of kernels without one", "operator";
+        op_source: Text, "", "as in graph_ops", "named by";
+        op_guess: Option<Text>, "", "as in graph_ops", "guess";
+        operator_count: Option<u64>, "", "calls of the operator, once for every replay", "calls";
+        activity_count: u64, "", "kernels, copies and sets";
+        sum_ns: i64, "ns", "their summed duration", "GPU time";
+        gpu_pct: Option<f64>, "%", "of the summed duration of all activities of these ranks", "of all";
+    }
+}
+
+table! {
     /// Launches of graphs with the same content, and the capture that names them.
     pub(crate) struct Graphs, GraphRow = "graphs" by "rank, graph" {
         rank; device;
         graph: u32, "", "number in the order of the first launch";
         graph_id: Option<u64>, "", "the recorder's number, where written";
-        replay_count: u64, "", "launches";
-        activity_count: u64, "", "activities of one launch";
+        replay_count: u64, "", "launches", "launches";
+        activity_count: u64, "", "activities of one launch", "nodes";
         missing_count: u64, "",
-            "activities that one launch lacks: a launch of the same graph, or its capture, has more";
-        sum_ns: i64, "ns", "summed duration of the activities of all launches";
+            "activities that one launch lacks: a launch of the same graph, or its capture, has more", "missing";
+        sum_ns: i64, "ns", "summed duration of the activities of all launches", "GPU time";
         op_source: Text, "",
             "exact: the names of all activities are those of the capture, in order; partial: at least 95 % \
              of them are; by_count: the capture has no names, only the number and kinds agree; none: no \
-             capture; annotation: no capture, but the program named activities of it";
+             capture; annotation: no capture, but the program named activities of it", "named by";
         capture_file: Option<Text>, "", "trace of the capture; if none fits, of the closest one";
         capture: Option<Text>, "", "name of the range around that capture";
         padded_batch: Option<u64>, "", "requests for which it launches kernels, from that name";
         captured_count: Option<u64>, "", "calls that it recorded";
         matched_count: u64, "",
             "activities of one launch that are one of these calls; if no capture fits, how many would be in \
-             the closest one";
+             the closest one", "matching";
         named_count: u64, "", "of one launch, activities with an operator";
         named_ns: i64, "ns", "summed duration of those of all launches";
         reject: Option<Text>, "",
             "why no capture names it: no capture, another length, other kernels, captures without names, or \
              several fit equally";
         repeat_length: Option<u64>, "",
-            "activities of the block that repeats; null if no repeat covers 90 % of the graph";
+            "activities of the block that repeats; null if no repeat covers 90 % of the graph", "repeat";
         repeat_start: Option<u64>, "", "activities before the first block";
         repeat_count: Option<u64>, "", "blocks, one after another";
         repeat_pct: Option<f64>, "%", "of the activities in blocks";
@@ -98,11 +112,11 @@ table! {
         capture_file: Text, "", "trace of the capture";
         index: u32, "", "number among all that were offered to the rank";
         capture: Option<Text>, "", "name of the range around the capture";
-        padded_batch: Option<u64>, "", "requests for which it launches kernels, from that name";
+        padded_batch: Option<u64>, "", "requests for which it launches kernels, from that name", "batch";
         is_own: bool, "", "recorded by the rank itself";
-        call_count: u64, "", "launches, copies and sets that were recorded";
+        call_count: u64, "", "launches, copies and sets that were recorded", "launches";
         nameless_count: u64, "", "of these, launches whose kernel is not recorded";
-        operator_count: u64, "", "operators that made them";
+        operator_count: u64, "", "operators that made them", "operators";
         replay_count: u64, "", "launches of graphs that it names";
     }
 }

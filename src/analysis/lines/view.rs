@@ -27,13 +27,13 @@ table! {
 }
 
 /// A place as terminals link it: `train.py:12` for a line, `train.py:10 train` for a function.
-const PLACE: &[(&str, &str, &str)] = &[("file", ":", "line"), ("file", " ", "function")];
+const PLACE: &[(&str, &str, &str)] =
+    &[("file", ":", "line"), ("file", " ", "function"), ("file", " ", "module")];
 
 const OVER_ALL: ViewSpec = ViewSpec {
     also: &[LineTotals::SPEC],
     columns: &[
         "file",
-        "module",
         "host_self_ns",
         "native_ns",
         "host_total_ns",
@@ -43,9 +43,10 @@ const OVER_ALL: ViewSpec = ViewSpec {
         "alloc_bytes",
         "calls",
     ],
-    optional: &["file", "module", "gpu_sum_ns", "bwd_gpu_sum_ns", "blocked_ns", "alloc_bytes"],
+    optional: &["gpu_sum_ns", "bwd_gpu_sum_ns", "blocked_ns", "alloc_bytes"],
     // Places are long, so numbers of the GPU take the place of some of the host.
     gives_way: &[
+        ("share", &["gpu_sum_ns"]),
         ("native_ns", &["gpu_sum_ns"]),
         ("host_total_ns", &["gpu_sum_ns"]),
         ("alloc_bytes", &["host_self_ns"]),
@@ -83,8 +84,7 @@ pub(crate) const IDLE: ViewSpec = ViewSpec {
 
 pub(crate) const SPREAD: ViewSpec = ViewSpec {
     title: "Lines that differ between ranks, per step",
-    columns: &["file", "module", "rank", "self_ns", "median_ns", "spread_ns", "step_pct"],
-    optional: &["file", "module"],
+    columns: &["file", "rank", "self_ns", "median_ns", "spread_ns", "step_pct"],
     keep: &[Keep::Made(&["rank"], unless_annotated)],
     joined: PLACE,
     most: 5,
