@@ -72,7 +72,7 @@ const VIEWS: [ViewSpec; 2] = [
         ],
         keep: &[Keep::Is("scope", &["job", "group"])],
         per: "step_count",
-        notes: &[Note::Text("ranks: - stands for all"), Note::Made(fused)],
+        notes: &[Note::Made(fused)],
         ..ViewSpec::of(Efficiencies::SPEC)
     },
     // The factors by replay, which tell hosts from the network.

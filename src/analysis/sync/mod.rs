@@ -61,7 +61,7 @@ table! {
         window_count: u64, "", "windows" => rows;
         dur_ns: i64, "ns", "sum of their lengths", "window" => sum(dur_ns);
         waiting_ns: i64, "ns", "exposed communication that waits, as in sync" => sum(waiting_ns);
-        waiting_pct: Option<f64>, "%", "of the windows" => percent(waiting_ns, dur_ns);
+        waiting_pct: Option<f64>, "%", "of the windows", "of window" => percent(waiting_ns, dur_ns);
         transfer_ns: i64, "ns", "exposed communication that transfers" => sum(transfer_ns);
         transfer_pct: Option<f64>, "%", "of the windows" => percent(transfer_ns, dur_ns);
         unmatched_ns: i64, "ns", "exposed communication without a match" => sum(unmatched_ns);
@@ -78,7 +78,7 @@ const VIEW: ViewSpec = ViewSpec {
     by: "waiting_ns",
     fold: Fold::Worst,
     per: "window_count",
-    bar: &[('~', "waiting_pct"), ('=', "transfer_pct"), ('?', "unmatched_pct")],
+    bar: &[('#', ""), ('~', "waiting_pct"), ('=', "transfer_pct"), ('?', "unmatched_pct")],
     ..ViewSpec::of(DeviceSyncs::SPEC)
 };
 

@@ -54,7 +54,8 @@ pub struct ViewSpec {
     /// Columns whose part of another column of the row stands behind the columns in percent: the part, the
     /// whole, and the heading.
     pub percents: &'static [(&'static str, &'static str, &'static str)],
-    /// Shares of the whole that are drawn as a bar behind the columns, each with its mark.
+    /// Shares of the whole that are drawn as a bar behind the columns, each with its mark; an empty name stands
+    /// for what the others leave.
     pub bar: &'static [(char, &'static str)],
     /// Largest number of rows, however many are asked for.
     pub most: usize,

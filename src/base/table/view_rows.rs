@@ -416,7 +416,8 @@ impl<'a> KeptRows<'a> {
                     *cell = Value::Null;
                 }
             }
-            row[rank] = Value::Text(ranks_in_column(&ranks).into());
+            let named = if ranks.is_empty() { "all".to_string() } else { ranks_in_column(&ranks) };
+            row[rank] = Value::Text(named.into());
             self.rows.push(row);
         }
         if others.is_empty() {
@@ -490,6 +491,9 @@ impl<'a> KeptRows<'a> {
     fn marks(&self) -> Option<String> {
         let is_drawn = |at: &usize| self.rows.iter().any(|row| row.get(*at).is_some_and(|v| !is_nothing(v)));
         let mark = |(mark, name): &(char, &str)| {
+            if name.is_empty() {
+                return Some(format!("{mark} the rest"));
+            }
             let spec = self.at(name).filter(is_drawn).and_then(|at| self.specs.get(at))?;
             Some(format!("{mark} {}", spec.title().trim_end_matches(" %")))
         };
@@ -499,14 +503,15 @@ impl<'a> KeptRows<'a> {
 
     /// The bar of a row; empty where one of the shares is unknown.
     fn bar_of(&self, row: &[Value]) -> String {
-        let share = |(mark, name): &(char, &str)| {
+        let share = |name: &str| {
             let at = self.at(name)?;
             let is_ratio = self.specs.get(at)?.cells() == CellType::Ratio;
-            let share = row.get(at)?.float()? * if is_ratio { 100.0 } else { 1.0 };
-            Some((Some(share), *mark))
+            Some(row.get(at)?.float()? * if is_ratio { 100.0 } else { 1.0 })
         };
-        let shares: Option<Vec<_>> = self.view.bar.iter().map(share).collect();
-        shares.map_or(String::new(), |shares| bar(&shares))
+        let named = self.view.bar.iter().filter(|(_, name)| !name.is_empty());
+        let Some(sum) = named.map(|(_, name)| share(name)).sum::<Option<f64>>() else { return String::new() };
+        let part = |(mark, name): &(char, &str)| (share(name).or(Some(100.0 - sum)), *mark);
+        bar(&self.view.bar.iter().map(part).collect::<Vec<_>>())
     }
 
     fn notes(&self) -> Vec<String> {

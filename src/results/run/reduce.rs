@@ -183,7 +183,9 @@ impl Reduction<'_> {
         left: Vec<AnalysisPartials>,
     ) -> Result<(Job, Vec<AnalysisAnswer>), RunError> {
         let job = self.job(parts)?;
-        let answers = left.into_par_iter().with_max_len(1).map(|left| self.answer(&job, left));
+        let nobody = self.nobody();
+        let job_of = |analysis: &dyn Analysis| if joins(analysis) { &job } else { &nobody };
+        let answers = left.into_par_iter().with_max_len(1).map(|left| self.answer(job_of(left.0), left));
         let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
         Ok((job, outputs))
     }
@@ -195,11 +197,10 @@ impl Reduction<'_> {
         parts: Vec<StoredPartial>,
         left: Vec<AnalysisPartials>,
     ) -> Result<(Job, Vec<AnalysisAnswer>), RunError> {
-        let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
-        let (mut joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        let is_joining = |(_, (a, _)): &(usize, AnalysisPartials)| joins(*a);
+        let (mut joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(is_joining);
         joining.sort_by_key(|(_, (a, _))| a.about().replays);
-        let nobody = Job::nobody(self.options.across.clock);
-        Recording::of(vec![self.recordings.clone()], &nobody).give_to(&nobody);
+        let nobody = self.nobody();
         let mut outputs = Vec::new();
         for (i, left) in alone {
             outputs.push((i, self.answer(&nobody, left)?));
@@ -210,6 +211,14 @@ impl Reduction<'_> {
         }
         outputs.sort_by_key(|(i, _)| *i);
         Ok((job, outputs.into_iter().map(|(_, output)| output).collect()))
+    }
+
+    /// A job without ranks, for analyses that look at one rank after the other: what they say does not depend on
+    /// what else is asked.
+    fn nobody(&self) -> Job {
+        let nobody = Job::nobody(self.options.across.clock);
+        Recording::of(vec![self.recordings.clone()], &nobody).give_to(&nobody);
+        nobody
     }
 
     /// The job of all ranks. A part of a job is mapped with peers in mind; a job of one rank has none.
@@ -245,6 +254,12 @@ impl Reduction<'_> {
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
         Ok((analysis, output))
     }
+}
+
+/// Whether an analysis compares ranks.
+fn joins(analysis: &dyn Analysis) -> bool {
+    let about = analysis.about();
+    about.joins_ranks || about.joins_peers
 }
 
 /// Adds to the diagnosis what only other analyses know.

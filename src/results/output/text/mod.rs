@@ -236,9 +236,9 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
     sentences(&mut out, &observations, width);
     // Of several analyses, those that found nothing are left out.
-    let has_views = |output: &Output| !PrintedView::all(output).is_empty();
-    let is_one = outcome.outputs.len() == 1 || outcome.outputs.iter().all(|(_, o)| !has_views(o));
-    let shown = outcome.outputs.iter().filter(|(_, o)| is_one || has_views(o));
+    let has_rows = |output: &Output| PrintedView::all(output).iter().any(PrintedView::has_rows);
+    let is_one = outcome.outputs.len() == 1 || outcome.outputs.iter().all(|(_, o)| !has_rows(o));
+    let shown = outcome.outputs.iter().filter(|(_, o)| is_one || has_rows(o));
     for (_, output) in shown.take(if is_one { 1 } else { usize::MAX }) {
         views(&mut out, output, width);
     }
