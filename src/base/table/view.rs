@@ -48,8 +48,8 @@ pub struct ViewSpec {
     pub per: &'static str,
     /// Quotients that stand behind the columns: a column, the column of counts that divides it, and a heading.
     pub means: &'static [(&'static str, &'static str, &'static str)],
-    /// Columns whose share of their sum over all rows that are kept stands behind these, with the heading of
-    /// the share; left out where that sum is 0.
+    /// Columns whose share of their sum over all rows that are kept (with `each`, of those with equal values
+    /// there) stands behind these, with the heading of the share; left out where all sums are 0.
     pub shares: &'static [(&'static str, &'static str)],
     /// Columns whose part of another column of the row stands behind the columns in percent: the part, the
     /// whole, and the heading.
@@ -59,6 +59,8 @@ pub struct ViewSpec {
     pub bar: &'static [(char, &'static str)],
     /// Largest number of rows, however many are asked for.
     pub most: usize,
+    /// Columns within whose values the number of rows is counted that are asked for; empty: all rows together.
+    pub each: &'static [&'static str],
     /// Whether all rows are shown, however few are asked for: the parts of a whole.
     pub is_whole: bool,
     /// Columns whose sum over the rows that are not listed is shown on the page.
@@ -89,6 +91,7 @@ impl ViewSpec {
             percents: &[],
             bar: &[],
             most: usize::MAX,
+            each: &[],
             is_whole: false,
             sums: &[],
             notes: &[],

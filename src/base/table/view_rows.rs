@@ -110,6 +110,7 @@ impl ViewSpec {
                 Keep::First(of) | Keep::Made(of, _) => names.extend(*of),
             }
         }
+        names.extend(self.each);
         for note in self.notes {
             match note {
                 Note::If(name, _) | Note::Sum(name, ..) => names.push(name),
@@ -153,8 +154,10 @@ struct KeptRows<'a> {
     rows: Vec<Vec<Value>>,
     left: usize,
     rest: Vec<Value>,
-    /// Sums over all rows of the columns of notes and of shares, by their places.
+    /// Sums over all rows of the columns of notes, by their places.
     told: BTreeMap<usize, Value>,
+    /// By the values of the columns of `each` the sums of the columns of shares.
+    wholes: Vec<(Vec<Value>, Vec<Value>)>,
 }
 
 impl<'a> KeptRows<'a> {
@@ -194,9 +197,21 @@ impl<'a> KeptRows<'a> {
             Note::If(name, _) | Note::Sum(name, ..) => at(name),
             Note::Text(_) | Note::Made(_) => None,
         });
-        let of_shares = view.shares.iter().filter_map(|(name, _)| at(name));
-        let told = of_notes.chain(of_shares).map(|at| (at, Value::Null)).collect();
-        Ok(Self { view, names, specs, tests, top, by, is_one_rank, rows: Vec::new(), left: 0, rest, told })
+        let told = of_notes.map(|at| (at, Value::Null)).collect();
+        Ok(Self {
+            view,
+            names,
+            specs,
+            tests,
+            top,
+            by,
+            is_one_rank,
+            rows: Vec::new(),
+            left: 0,
+            rest,
+            told,
+            wholes: Vec::new(),
+        })
     }
 
     fn at(&self, name: &str) -> Option<usize> {
@@ -215,6 +230,18 @@ impl<'a> KeptRows<'a> {
         for (at, sum) in &mut self.told {
             cells.get(*at).into_iter().for_each(|cell| sum.add(cell));
         }
+        if !self.view.shares.is_empty() {
+            let key = self.key(&cells);
+            let place = self.wholes.iter().position(|(known, _)| *known == key);
+            let place = place.unwrap_or_else(|| {
+                self.wholes.push((key, vec![Value::Null; self.view.shares.len()]));
+                self.wholes.len() - 1
+            });
+            for (sum, (name, _)) in self.wholes[place].1.iter_mut().zip(self.view.shares) {
+                let at = self.names.iter().position(|n| n == name);
+                at.into_iter().for_each(|at| sum.add(&cells[at]));
+            }
+        }
         if let (Some(step), Some(label)) = (self.at("step"), self.at("step_label")) {
             let name = match (cells[label].int(), cells[step].int()) {
                 (Some(label), _) => Value::Text(label.to_string().into()),
@@ -223,7 +250,8 @@ impl<'a> KeptRows<'a> {
             };
             cells[step] = name;
         }
-        let is_bounded = self.view.fold == Fold::Rest && self.first_of().is_empty();
+        let is_bounded =
+            self.view.fold == Fold::Rest && self.first_of().is_empty() && self.view.each.is_empty();
         if is_bounded && self.by.is_empty() && self.rows.len() >= self.top {
             return self.leave_out(&cells);
         }
@@ -232,6 +260,11 @@ impl<'a> KeptRows<'a> {
             self.sort();
             self.cut();
         }
+    }
+
+    /// The values within which rows are counted, and whose sums shares are of.
+    fn key(&self, row: &[Value]) -> Vec<Value> {
+        self.view.each.iter().filter_map(|name| row.get(self.at(name)?).cloned()).collect()
     }
 
     /// The columns whose values are those of the first row.
@@ -261,8 +294,24 @@ impl<'a> KeptRows<'a> {
     }
 
     fn cut(&mut self) {
-        for row in self.rows.split_off(self.top.min(self.rows.len())) {
-            self.leave_out(&row);
+        if self.view.each.is_empty() {
+            for row in self.rows.split_off(self.top.min(self.rows.len())) {
+                self.leave_out(&row);
+            }
+            return;
+        }
+        let mut counts: Vec<(Vec<Value>, usize)> = Vec::new();
+        for row in std::mem::take(&mut self.rows) {
+            let key = self.key(&row);
+            let at = counts.iter().position(|(known, _)| *known == key).unwrap_or(counts.len());
+            if at == counts.len() {
+                counts.push((key, 0));
+            }
+            counts[at].1 += 1;
+            match counts[at].1 <= self.top {
+                true => self.rows.push(row),
+                false => self.leave_out(&row),
+            }
         }
     }
 
@@ -309,13 +358,19 @@ impl<'a> KeptRows<'a> {
         let is_shown = |name: &&str| columns.iter().any(|c| c.name == *name);
         let gives_way = self.view.gives_way.iter().find(|(name, _)| *name == SHARE);
         let has_shares = gives_way.is_none_or(|(_, others)| !others.iter().any(is_shown));
-        for (name, heading) in self.view.shares.iter().filter(|_| has_shares) {
+        for (i, (name, heading)) in self.view.shares.iter().enumerate().filter(|_| has_shares) {
             let Some(at) = self.at(name) else { continue };
-            let sum = self.told.get(&at).and_then(Value::float).filter(|sum| *sum != 0.0);
-            let Some(sum) = sum else { continue };
+            let sum_of = |key: &[Value]| {
+                let of_key = self.wholes.iter().find(|(known, _)| known == key);
+                of_key.and_then(|(_, sums)| sums[i].float()).filter(|sum| *sum != 0.0)
+            };
+            if !self.wholes.iter().any(|(key, _)| sum_of(key).is_some()) {
+                continue;
+            }
             columns.push(ViewColumn::made(SHARE, Cow::Borrowed(heading), CellType::Percent));
             for (row, of) in rows.iter_mut().zip(&self.rows) {
-                row.push(of[at].float().map_or(Value::Null, |v| Value::Float(100.0 * v / sum)));
+                let share = sum_of(&self.key(of)).zip(of[at].float()).map(|(sum, v)| 100.0 * v / sum);
+                row.push(share.map_or(Value::Null, Value::Float));
             }
         }
         for (part, whole, heading) in self.view.percents {
