@@ -16,6 +16,7 @@ pub(crate) mod report;
 pub mod snapshot;
 mod steps;
 pub mod tables;
+mod views;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
@@ -26,12 +27,12 @@ use crate::memory::flame::HeldStacks;
 use crate::memory::holders::KINDS;
 use crate::memory::report::{device_name, is_of_device};
 use crate::memory::snapshot::tables::{
-    MemoryAllocated, MemoryBlocks, MemoryCategories, MemoryDevices, MemorySegments, MemorySentences,
-    MemoryStacks,
+    MemoryAllocated, MemoryBlocks, MemoryCategories, MemoryDevices, MemoryReserved, MemorySegments,
+    MemorySentences, MemoryStacks,
 };
 use crate::memory::tables::{
-    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks,
-    MemorySteps,
+    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryHighest, MemoryLeaks, MemoryOperators,
+    MemoryPeaks, MemorySteps,
 };
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, Settings, ValueType};
@@ -248,6 +249,7 @@ impl Analysis for Memory {
             explain: include_str!("page.md"),
             tables: &[
                 MemoryPeaks::SPEC,
+                MemoryHighest::SPEC,
                 MemoryContent::SPEC,
                 MemoryOperators::SPEC,
                 MemorySteps::SPEC,
@@ -256,12 +258,15 @@ impl Analysis for Memory {
                 MemoryCurve::SPEC,
                 MemoryAllocations::SPEC,
                 MemoryDevices::SPEC,
+                MemoryReserved::SPEC,
+                MemoryCategories::SPEC,
                 MemoryAllocated::SPEC,
                 MemorySegments::SPEC,
                 MemoryBlocks::SPEC,
                 MemoryStacks::SPEC,
             ],
-            kept_tables: &[StackNodes::SPEC, MemoryCategories::SPEC, MemorySentences::SPEC],
+            views: &views::VIEWS,
+            kept_tables: &[StackNodes::SPEC, MemorySentences::SPEC],
             settings: &[BY, AT, DEVICE, MIN_BYTES, FOLDED, SPEEDSCOPE, STEPS_BY, UNTIL],
             reads_dumps: true,
             needs: &[Capability::Memory],
@@ -292,11 +297,21 @@ impl Analysis for Memory {
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let title = held_stacks(options).map_or("", HeldStacks::title);
-        let answer = match snapshot::is_of_dumps(partials) {
-            true => snapshot::reduce(partials, options),
-            false => of_traces(self.about().stem, partials, options),
+        let is_of_dumps = snapshot::is_of_dumps(partials);
+        let (tables, notes) = match is_of_dumps {
+            true => snapshot::report::tables(partials, options),
+            false => {
+                let (highest, notes) = report::highest(partials, options);
+                (vec![highest], notes)
+            }
         };
         Output {
+            tables,
+            notes,
+            observations: match is_of_dumps {
+                true => snapshot::findings::observations(partials),
+                false => findings::observations(self.about().stem, partials),
+            },
             raw: HeldStacks::named(options.settings.text(&FOLDED)).map(|_| folded(partials)),
             files: options
                 .settings
@@ -304,26 +319,7 @@ impl Analysis for Memory {
                 .map(|path| speedscope_file(path, title, StackUnit::Bytes, partials))
                 .into_iter()
                 .collect(),
-            ..answer
+            ..Output::default()
         }
-    }
-}
-
-/// The answer for the traces of all ranks.
-fn of_traces(stem: &'static str, partials: &[Partial], options: &Options) -> Output {
-    let specs = [
-        MemoryPeaks::SPEC,
-        MemoryContent::SPEC,
-        MemoryOperators::SPEC,
-        MemorySteps::SPEC,
-        MemoryLeaks::SPEC,
-        MemoryEvents::SPEC,
-    ];
-    let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
-    Output {
-        tables: specs.into_iter().flat_map(of).collect(),
-        observations: findings::observations(stem, partials),
-        views: report::views(partials, options),
-        ..Output::default()
     }
 }

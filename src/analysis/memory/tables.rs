@@ -62,11 +62,39 @@ table! {
 }
 
 table! {
+    /// The devices of all ranks, the one nearest to its limit first: a device whose requests fail, then by the
+    /// part of its memory, then by size; with --device only those.
+    pub(crate) struct MemoryHighest, MemoryHighestRow = "memory_highest" by "place" key "rank, device_type, device" {
+        place: u32, "", "position in this order, from 0";
+        rank;
+        device_type: Text, "", "type of the device", "device";
+        device: Option<i64>, "", "device index; null for host memory";
+        source: Text, "", "trace, snapshot or timeline";
+        peak_bytes: Option<i64>, "bytes", "highest level; null without a history";
+        total_pct: Option<f64>, "%", "the same, of the device's memory", "share";
+        reserved_max_bytes: Option<i64>, "bytes", "reserved at most (snapshot)", "most reserved";
+        reserved_bytes: Option<i64>, "bytes", "reserved at the peak (snapshot: when it was taken)";
+        unused_bytes: Option<i64>, "bytes", "reserved but not allocated, at the peak";
+        unused_max_bytes: Option<i64>, "bytes", "the same, at most", "at most";
+        active_bytes: Option<i64>, "bytes", "blocks in use (snapshot)";
+        split_bytes: Option<i64>, "bytes", "free beside blocks in use (snapshot)";
+        split_pct: Option<f64>, "%", "the same, of what is reserved", "of reserved";
+        in_step_ns: Option<i64>, "ns", "time of the peak from the start of its step";
+        phase: Option<Text>, "", "phase of the peak, as in memory_peaks";
+        is_relative: bool, "", "the level before the recording is unknown: peak_bytes counts from 0";
+        is_detailed: bool, "", "what holds its memory is printed";
+        moment: Text, "", "moment in memory_content that is printed";
+        step: Option<u32>, "", "index of the step of that moment";
+        key_kind: Text, "", "what holders are named by, in memory_content";
+    }
+}
+
+table! {
     /// What holds the memory at a moment; the rows of one key_kind add up to the level, exactly.
     pub struct MemoryContent, MemoryContentRow = "memory_content"
         by "rank, source, device_type, device, moment, step, key_kind, bytes descending, key" {
         rank;
-        device_type: Text, "", "type of the device";
+        device_type: Text, "", "type of the device", "device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
         moment: Text, "",
@@ -74,10 +102,10 @@ table! {
              entry:N, or a time in ns";
         step;
         key_kind: Text, "", "what the key names: op, line, module, phase, stack, node or category";
-        key: Text, "", "holder; `[before window]`: allocated before the recording";
+        key: Text, "", "holder; `[before window]`: allocated before the recording", "holder";
         count: Option<u64>, "", "allocations; null where they are not known one by one";
         bytes: i64, "bytes", "their size";
-        pct: Option<f64>, "%", "share of the level";
+        pct: Option<f64>, "%", "share of the level", "share";
     }
 }
 
@@ -120,18 +148,18 @@ table! {
     pub(crate) struct MemoryOperators, MemoryOperatorRow = "memory_operators"
         by "rank, source, device_type, device, alloc_self_bytes descending, name" {
         rank;
-        device_type: Text, "", "type of the device";
+        device_type: Text, "", "type of the device", "device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
-        name: Text, "", "operator; `[no operator]`: records outside any";
-        count: Option<u64>, "", "calls in the recording; null for `[no operator]`";
+        name: Text, "", "operator; `[no operator]`: records outside any", "operator";
+        count: Option<u64>, "", "calls in the recording; null for `[no operator]`", "calls";
         net_bytes: i64, "bytes",
             "allocated minus freed inside; a free counts where it happens, so this is no leak";
-        alloc_bytes: i64, "bytes", "allocated inside";
+        alloc_bytes: i64, "bytes", "allocated inside", "with nested";
         alloc_count: u64, "", "allocations inside";
-        net_self_bytes: i64, "bytes", "allocated minus freed by the operator itself";
-        alloc_self_bytes: i64, "bytes", "allocated by the operator itself";
-        alloc_self_count: u64, "", "allocations of the operator itself";
+        net_self_bytes: i64, "bytes", "allocated minus freed by the operator itself", "net";
+        alloc_self_bytes: i64, "bytes", "allocated by the operator itself", "bytes";
+        alloc_self_count: u64, "", "allocations of the operator itself", "allocations";
     }
 }
 
@@ -139,18 +167,18 @@ table! {
     /// The level of a device's memory over each step, and what of a step outlives the next one.
     pub struct MemorySteps, MemoryStepRow = "memory_steps" by "rank, source, device_type, device, step" {
         rank;
-        device_type: Text, "", "type of the device";
+        device_type: Text, "", "type of the device", "device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
         step; step_label; is_partial;
         start_bytes: i64, "bytes", "level when the step begins";
         end_bytes: i64, "bytes", "level when it ends";
         net_bytes: i64, "bytes", "the difference";
-        max_bytes: i64, "bytes", "highest level in the step";
+        max_bytes: i64, "bytes", "highest level in the step", "highest";
         min_bytes: i64, "bytes", "lowest level in the step";
         survivor_count: Option<u64>, "",
             "allocations of the step that are alive when the next step ends; null if that is unknown";
-        survivor_bytes: Option<i64>, "bytes", "their size";
+        survivor_bytes: Option<i64>, "bytes", "their size", "survives";
     }
 }
 
@@ -159,16 +187,16 @@ table! {
     pub(crate) struct MemoryLeaks, MemoryLeakRow = "memory_leaks"
         by "rank, source, device_type, device, key_kind, bytes descending, site" {
         rank;
-        device_type: Text, "", "type of the device";
+        device_type: Text, "", "type of the device", "device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
         site: Text, "", "operator, line or module";
-        key_kind: Text, "", "what site is: op, line, module or stack";
+        key_kind: Text, "", "what site is: op, line, module or stack", "kind";
         groups: u64, "", "steps (snapshot: groups of entries) with such allocations";
         count: u64, "", "allocations that survive";
         bytes: i64, "bytes", "their size";
-        bytes_per_group: i64, "bytes", "bytes / groups, rounded down";
-        is_recurring: bool, "", "they come again and again: a leak, or a cache that grows; else made once";
+        bytes_per_group: i64, "bytes", "bytes / groups, rounded down", "a group";
+        is_recurring: bool, "", "they come again and again: a leak, or a cache that grows; else made once", "recurring";
     }
 }
 
@@ -177,16 +205,17 @@ table! {
     pub(crate) struct MemoryEvents, MemoryEventRow = "memory_events"
         by "rank, source, device_type, device, ts_ns, seq" {
         rank;
-        device_type: Text, "", "type of the device";
+        device_type: Text, "", "type of the device", "device";
         device: Option<i64>, "", "device index; null for host memory, and for calls, which do not record it";
         source: Text, "", "trace, snapshot or timeline";
         seq: Option<u64>, "",
-            "number of the entry; null in traces, where such records are no part of the curve";
+            "number of the entry; null in traces, where such records are no part of the curve", "entry";
         ts_ns: Option<i64>, "ns", "time";
-        kind: Text, "", "oom, retry, empty_cache, segment_alloc, segment_free, map, unmap or annotation";
+        kind: Text, "", "oom, retry, empty_cache, segment_alloc, segment_free, map, unmap or annotation",
+            "event";
         bytes: Option<i64>, "bytes", "requested, or size of the segment";
         device_free_bytes: Option<i64>, "bytes", "free on the device";
-        reserved_bytes: Option<i64>, "bytes", "reserved after it";
+        reserved_bytes: Option<i64>, "bytes", "reserved after it", "reserved after";
         site: Option<Text>, "", "line, function or operator around it";
     }
 }

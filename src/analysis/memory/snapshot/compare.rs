@@ -4,10 +4,11 @@ use super::content::{ContentKey, ContentPart};
 use super::device::{device_words, type_of};
 use super::tables::{MemoryDeviceRow, MemoryDevices, MemoryDiff, MemoryDiffRow};
 use super::timeline::TIMELINE;
-use crate::api::{Align, Certainty, Observation, Output, View};
+use crate::api::{Certainty, Observation, Output};
 use crate::memory::report::size;
 use crate::memory::tables::{MemoryContent, MemoryContentRow};
 use hta_base::table::schema::{Batch, Table};
+use hta_base::table::view::{ViewScope, ViewSpec};
 use hta_base::units::{fmt_count, fmt_signed_pct, percent};
 use hta_trace::memory_moment::MemoryMoment;
 use std::cmp::Reverse;
@@ -143,18 +144,26 @@ fn compare_devices(base: &[ComparedDevice], test: &[ComparedDevice], top: usize)
             });
         }
         out.observations.push(observation(before, after, &changes));
-        out.views.push(view(before, after, &changes, top));
+        notes.push(format!(
+            "rank {}, {}: most reserved: {} before, {} after",
+            before.rank,
+            before.name,
+            size(before.reserved),
+            size(after.reserved)
+        ));
     }
     let only = |side: &str, of: &[ComparedDevice], other: &[ComparedDevice]| -> Vec<String> {
         let alone = of.iter().filter(|d| !other.iter().any(|o| key(o) == key(d)));
         alone.map(|d| format!("only in {side}: rank {}, {}, {}", d.rank, d.name, size(d.bytes()))).collect()
     };
     notes.extend([only("base", base, test), only("test", test, base)].concat());
-    if !notes.is_empty() {
-        let title = "Devices that are not compared".to_string();
-        out.views.push(View { title, columns: Vec::new(), rows: Vec::new(), notes });
-    }
     out.tables.push(table.finish());
+    let scope =
+        ViewScope { tables: &out.tables, top, of_steps: false, is_one_rank: false, option: &|_| None };
+    // The table is in memory, so that it cannot be damaged.
+    let mut view = CHANGES.rows(&scope).ok().flatten().unwrap_or_default();
+    view.notes.extend(notes);
+    out.shown.push(view);
     out
 }
 
@@ -205,30 +214,13 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
     }
 }
 
-fn view(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineChange], top: usize) -> View {
-    let row =
-        |l: &LineChange| vec![l.line.to_string(), size(l.bytes[0]), size(l.bytes[1]), signed(l.delta())];
-    let mut notes =
-        vec![format!("most reserved: {} before, {} after", size(before.reserved), size(after.reserved))];
-    if changes.len() > top {
-        notes.push(format!("{} more", fmt_count((changes.len() - top) as u64)));
-    }
-    let when = before.moment.words();
-    View {
-        title: format!(
-            "What holds the memory {when}, before and after (rank {}, {})",
-            before.rank, before.name
-        ),
-        columns: vec![
-            ("line", Align::Left),
-            ("before", Align::Right),
-            ("after", Align::Right),
-            ("change", Align::Right),
-        ],
-        rows: changes.iter().take(top).map(row).collect(),
-        notes,
-    }
-}
+const CHANGES: ViewSpec = ViewSpec {
+    title: "What holds the memory, before and after",
+    columns: &["rank", "device_type", "moment", "site", "base_bytes", "test_bytes", "delta_bytes"],
+    joined: &[("device_type", ":", "device")],
+    each: &["rank", "device_type", "device"],
+    ..ViewSpec::of(MemoryDiff::SPEC)
+};
 
 #[cfg(test)]
 mod tests {
@@ -261,8 +253,10 @@ mod tests {
             ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at \
                  b.py:2 +4.00 kB (4,000 bytes), c.py:3 +10 B (10 bytes)"]
         );
-        assert_eq!(out.views[0].rows[0], ["b.py:2", "1.00 kB", "5.00 kB", "+4.00 kB"]);
-        assert_eq!(out.views[1].notes, ["only in base: rank 0, device 1, 1 B"]);
+        let view = &out.shown[0];
+        let first: Vec<String> = view.columns.iter().zip(&view.rows[0]).map(|(c, v)| c.text(v)).collect();
+        assert_eq!(first, ["0", "cuda:0", "peak", "b.py:2", "1.00 kB", "5.00 kB", "4.00 kB"]);
+        assert_eq!(view.notes.last().map(String::as_str), Some("only in base: rank 0, device 1, 1 B"));
     }
 
     #[test]
@@ -283,7 +277,7 @@ mod tests {
         test[0].moment = MemoryMoment::End;
         let out = compare_devices(&base, &test, 5);
         assert!(out.observations.is_empty());
-        assert!(out.views[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
+        assert!(out.shown[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::content::{ContentKey, parts};
 use super::end_state::EndState;
 use super::events::{AllocatorEvent, EventKind, events};
 use super::history::{HeldAllocation, HeldOrigin};
+use super::report::{Nearness, name};
 use super::rows::DeviceRows;
-use super::summary::{Nearness, name};
 use super::tables::{
     DumpTables, MemoryDeviceRow, MemoryDevices, MemorySentenceRow, MemorySentences, REDUCED,
 };
@@ -258,7 +258,7 @@ fn rounding(end: &EndState) -> Option<String> {
 }
 
 /// What stands out on all devices: the most important first, then of the device nearest to its limit.
-pub(super) fn observations(partials: &[Partial]) -> Vec<Observation> {
+pub(crate) fn observations(partials: &[Partial]) -> Vec<Observation> {
     let devices: Vec<MemoryDeviceRow> = rows::<MemoryDevices>(partials).collect();
     let mut found: Vec<((u32, Option<Nearness>), Observation)> = Vec::new();
     for told in rows::<MemorySentences>(partials) {

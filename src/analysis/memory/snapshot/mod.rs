@@ -3,7 +3,7 @@
 //!
 //! A dump is not a trace: it has no operators or steps, but blocks, segments and a stack for every
 //! allocation. It is answered in the tables of the analysis `memory` and some of its own. [`rows`] fills the
-//! tables of a device, [`report`] writes the text from them, [`findings`] says what stands out, and
+//! tables of a device, [`report`] what is printed beside them, [`findings`] says what stands out, and
 //! [`compare`] sets the tables of two sets of snapshots against each other.
 
 mod allocation_rows;
@@ -19,18 +19,17 @@ pub mod history;
 pub mod leak;
 pub(crate) mod moment;
 pub(crate) mod phase;
-mod report;
+pub(crate) mod report;
 pub mod rows;
 pub mod site;
 mod stack_text;
 mod state_rows;
-mod summary;
 pub mod tables;
 pub mod timeline;
 
 pub use choice::SnapshotChoice;
 
-use crate::api::{Options, Output, Partial, RowEmitter};
+use crate::api::{Options, Partial, RowEmitter};
 use crate::memory::flame::HeldStacks;
 use crate::memory::snapshot::content::{ContentKey, allocated, parts};
 use crate::memory::snapshot::device::{device_numbers, device_words, devices};
@@ -102,17 +101,6 @@ fn add_snapshot(
     }
     tables.stacks.iter_mut().for_each(|table| state_rows::add_stacks(table, snapshot, rank));
     choice.held.map(|_| tree.table(|id| names.get(id).cloned().unwrap_or_default()))
-}
-
-/// The answer for the dumps of all ranks.
-pub(crate) fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
-    Output {
-        tables: tables::REDUCED.iter().copied().flat_map(of).collect(),
-        observations: findings::observations(partials),
-        views: report::views(partials, options),
-        ..Output::default()
-    }
 }
 
 /// Whether these are partials of dumps.

@@ -1,97 +1,93 @@
-//! The text report of the devices of dumps: what holds the memory, what is reserved, who allocates, what
-//! happened, what stays.
+//! What is printed of the devices of dumps beside the tables: which come first, what the allocator holds, and
+//! what is said of them.
 
 use super::choice::SnapshotChoice;
-use super::content::{ContentKey, ContentPart};
+use super::device::device_words;
 use super::end_state::EndState;
 use super::events::EventKind;
-use super::summary::{MOST_DETAILED, Nearness, beside, name};
-use super::tables::{MemoryAllocated, MemoryCategories, MemoryDeviceRow, MemoryDevices, MemorySegments};
+use super::tables::{
+    MemoryCategories, MemoryDeviceRow, MemoryDevices, MemoryReserved, MemoryReservedRow, MemorySegments,
+};
 use super::timeline::TIMELINE;
-use crate::api::{Align, Options, Partial, View, rows};
+use crate::api::{Options, Partial, ViewNote, rows};
 use crate::memory::report::{ReportedDevice, size};
-use crate::memory::tables::{MemoryContent, MemoryEvents, MemoryLeaks};
+use crate::memory::tables::{MemoryContent, MemoryEvents, MemoryHighest, MemoryHighestRow};
+use crate::memory::views::{CATEGORIES, EVENTS, HOLDERS, RESERVED, note};
+use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::counted;
 use hta_trace::memory_moment::MemoryMoment;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A device whose tables are printed.
+/// Order of devices, the one nearest to its limit first: a device whose requests fail, then by the most that
+/// it reserved or held. A snapshot does not say how much a device has. Pinned memory of the host comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Nearness {
+    is_host: bool,
+    fits: bool,
+    most: Reverse<Option<i64>>,
+}
+
+impl Nearness {
+    pub(super) fn of(row: &MemoryDeviceRow) -> Self {
+        let reserved = row.reserved_max_bytes.or(row.reserved_bytes);
+        Self {
+            is_host: row.device.is_none() && row.source != TIMELINE,
+            fits: row.failed_count == 0,
+            most: Reverse(row.peak_bytes.max(reserved)),
+        }
+    }
+}
+
+/// Name of a device in sentences.
+pub(super) fn name(row: &MemoryDeviceRow) -> String {
+    if row.source == TIMELINE { TIMELINE.to_string() } else { device_words(row.device) }
+}
+
+/// Largest number of devices that are printed in detail.
+const MOST_DETAILED: usize = 4;
+
+/// A device that is printed in detail.
 struct DeviceReport<'a> {
     row: MemoryDeviceRow<'a>,
     partials: &'a [Partial],
     choice: SnapshotChoice<'a>,
-    /// Number of rows of each table.
-    top: usize,
-    /// `rank 0, device 1`.
+    /// Before its notes, where there are several devices.
     place: String,
 }
 
-/// All devices beside each other, then the tables of those nearest to their limits.
-pub(super) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
+/// The devices and what the allocator holds of them, and what is said below the views.
+pub(crate) fn tables(partials: &[Partial], options: &Options) -> (Vec<Batch>, Vec<ViewNote>) {
     let mut devices: Vec<MemoryDeviceRow> = rows::<MemoryDevices>(partials).collect();
     devices.sort_by_key(Nearness::of);
-    if devices.is_empty() {
-        let notes = partials.iter().find_map(|p| p.reason).map(str::to_string).into_iter().collect();
-        return vec![View { title: "Memory".to_string(), columns: Vec::new(), rows: Vec::new(), notes }];
+    let (mut highest, mut reserved) = (MemoryHighest::default(), MemoryReserved::default());
+    let mut notes = Vec::new();
+    if devices.len() > MOST_DETAILED {
+        notes.push(note(
+            "",
+            format!(
+                "details follow of the {MOST_DETAILED} first devices; --ranks and --device choose others"
+            ),
+        ));
     }
-    let mut out: Vec<View> = beside(&devices, options.top).into_iter().collect();
-    for row in devices.into_iter().take(MOST_DETAILED) {
-        let place = format!("rank {}, {}", row.rank, name(&row));
-        let device =
-            DeviceReport { row, partials, choice: SnapshotChoice::of(options), top: options.top, place };
-        match row.source == TIMELINE {
-            true => out.extend(device.timeline()),
-            false => out.extend(device.views()),
+    let is_one = devices.len() == 1;
+    for (place, row) in (0..).zip(devices) {
+        let whose = if is_one { String::new() } else { format!("rank {}, {}: ", row.rank, name(&row)) };
+        let device = DeviceReport { row, partials, choice: SnapshotChoice::of(options), place: whose };
+        let is_detailed = (place as usize) < MOST_DETAILED;
+        device.add_highest(&mut highest, place, is_detailed);
+        if row.source != TIMELINE {
+            device.add_reserved(&mut reserved);
+        }
+        if is_detailed {
+            notes.extend(device.notes());
         }
     }
-    out
+    (vec![highest.finish(), reserved.finish()], notes)
 }
 
-fn part_rows(
-    parts: &[ContentPart],
-    whole: i64,
-    top: usize,
-    min_bytes: i64,
-) -> (Vec<Vec<String>>, Vec<String>) {
-    let shown = parts.iter().take(top).take_while(|p| p.bytes >= min_bytes);
-    let rows: Vec<Vec<String>> = shown
-        .map(|p| vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()])
-        .collect();
-    let rest = parts.get(rows.len()..).unwrap_or_default();
-    let sum: i64 = rest.iter().map(|p| p.bytes).sum();
-    let note = format!("{} more with {}", fmt_count(rest.len() as u64), size(sum));
-    (rows, if rest.is_empty() { Vec::new() } else { vec![note] })
-}
-
-const PART_COLUMNS: [(&str, Align); 4] = [
-    ("allocations", Align::Right),
-    ("bytes", Align::Right),
-    ("share", Align::Right),
-    ("allocated at", Align::Left),
-];
-
-fn part_columns(last: &'static str) -> Vec<(&'static str, Align)> {
-    let mut columns = PART_COLUMNS.to_vec();
-    if let Some(column) = columns.last_mut() {
-        column.0 = last;
-    }
-    columns
-}
-
-impl<'a> DeviceReport<'a> {
-    fn views(&self) -> Vec<View> {
-        let mut out: Vec<View> = self.content().into_iter().collect();
-        out.push(self.state());
-        if self.has_history() {
-            out.extend(self.allocated(self.choice.by));
-            out.extend(self.phases());
-            out.extend(self.survivors());
-            out.extend(self.happened());
-        }
-        out
-    }
-
+impl DeviceReport<'_> {
     fn has_history(&self) -> bool {
         self.row.entry_count.is_some()
     }
@@ -105,19 +101,89 @@ impl<'a> DeviceReport<'a> {
         own.is(rank, device_type, device)
     }
 
-    fn content(&self) -> Option<View> {
-        let at = if self.has_history() { self.choice.at.unwrap_or_default() } else { MemoryMoment::End };
-        let (by, moment) = (self.choice.by.name(), at.name());
-        let of_moment = rows::<MemoryContent>(self.partials)
-            .filter(|r| self.is(r.rank, r.device_type, r.device) && r.key_kind == by && r.moment == moment);
-        let parts: Vec<ContentPart> = of_moment
-            .map(|r| ContentPart { key: r.key.to_string(), count: r.count.unwrap_or(0), bytes: r.bytes })
-            .collect();
-        if parts.is_empty() && matches!(at, MemoryMoment::Entry(_) | MemoryMoment::Time(_)) {
-            return None;
+    /// The moment whose content is printed.
+    fn moment(&self) -> MemoryMoment {
+        if self.has_history() { self.choice.at.unwrap_or_default() } else { MemoryMoment::End }
+    }
+
+    fn add_highest(&self, table: &mut MemoryHighest, place: u32, is_detailed: bool) {
+        let d = &self.row;
+        table.push(MemoryHighestRow {
+            place,
+            rank: d.rank,
+            device_type: d.device_type,
+            device: d.device,
+            source: d.source,
+            peak_bytes: d.peak_bytes,
+            reserved_max_bytes: d.reserved_max_bytes,
+            reserved_bytes: d.reserved_bytes,
+            active_bytes: d.active_bytes,
+            split_bytes: d.split_bytes,
+            split_pct: d.split_bytes.zip(d.reserved_bytes).and_then(|(split, all)| percent(split, all)),
+            is_detailed,
+            moment: &self.moment().name(),
+            key_kind: self.choice.by.name(),
+            ..MemoryHighestRow::default()
+        });
+    }
+
+    /// The bytes that the allocator holds, in parts that add up.
+    fn add_reserved(&self, table: &mut MemoryReserved) {
+        let (d, end) = (&self.row, EndState::of(&self.row));
+        let active = format!("of {}", counted(end.active_blocks, "active block"));
+        let split = format!("free beside blocks in use; fragmented: {}", size(end.fragmented()));
+        let parts = [
+            ("requested", end.requested, active.as_str()),
+            ("rounding", end.rounding(), "sizes are rounded up"),
+            ("pending", end.pending, "freed, but another stream may still use it"),
+            ("releasable", end.releasable, "whole segments that empty_cache() would return"),
+            ("split", end.split, split.as_str()),
+        ];
+        for (position, (part, bytes, meaning)) in (0..).zip(parts) {
+            table.push(MemoryReservedRow {
+                rank: d.rank,
+                device_type: d.device_type,
+                device: d.device,
+                position,
+                part,
+                bytes,
+                pct: percent(bytes, end.reserved),
+                meaning,
+            });
         }
-        let whole: i64 = parts.iter().map(|p| p.bytes).sum();
-        let (shown, mut notes) = part_rows(&parts, whole, self.top, self.choice.min_bytes);
+    }
+
+    fn notes(&self) -> Vec<ViewNote> {
+        if self.row.source == TIMELINE {
+            return self.timeline().into_iter().map(|text| self.note(CATEGORIES, text)).collect();
+        }
+        let mut notes: Vec<ViewNote> =
+            self.content().into_iter().map(|text| self.note(HOLDERS, text)).collect();
+        notes.extend(self.reserved().into_iter().map(|text| self.note(RESERVED, text)));
+        notes.extend(self.grown_late().map(|text| self.note(EVENTS, text)));
+        notes
+    }
+
+    fn note(&self, view: &'static str, text: String) -> ViewNote {
+        note(view, format!("{}{text}", self.place))
+    }
+
+    fn content(&self) -> Vec<String> {
+        let (by, moment) = (self.choice.by.name(), self.moment());
+        let name = moment.name();
+        let of_moment = rows::<MemoryContent>(self.partials)
+            .filter(|r| self.is(r.rank, r.device_type, r.device) && r.key_kind == by && r.moment == name);
+        let (mut whole, mut small) = (0i64, (0u64, 0i64));
+        for r in of_moment {
+            whole = whole.saturating_add(r.bytes);
+            if r.bytes < self.choice.min_bytes {
+                small = (small.0 + 1, small.1.saturating_add(r.bytes));
+            }
+        }
+        let mut notes = vec![format!("{}, by {by}: {} requested", moment.words(), size(whole))];
+        if small.0 > 0 {
+            notes.push(format!("below --min-bytes: {} with {}", counted(small.0, "holder"), size(small.1)));
+        }
         notes.extend(self.row.base_bytes.map(|base| format!("before the first entry: {}", size(base))));
         if !self.has_history() {
             notes.push(
@@ -125,20 +191,12 @@ impl<'a> DeviceReport<'a> {
                     .to_string(),
             );
         }
-        Some(View {
-            title: format!("Memory {}: {} requested ({})", at.words(), size(whole), self.place),
-            columns: part_columns(by),
-            rows: shown,
-            notes,
-        })
+        notes
     }
 
-    /// The bytes that the allocator holds, in parts that add up.
-    fn state(&self) -> View {
+    /// What is said of the parts of what the allocator holds.
+    fn reserved(&self) -> Vec<String> {
         let end = EndState::of(&self.row);
-        let row = |name: &str, bytes: i64, meaning: String| {
-            vec![name.to_string(), size(bytes), fmt_pct(percent(bytes, end.reserved)), meaning]
-        };
         let mut notes = Vec::new();
         if let Some(index) = end.fragmentation() {
             let pct = fmt_pct(Some(100.0 * index));
@@ -153,43 +211,15 @@ impl<'a> DeviceReport<'a> {
                 "of split, {tails} are at the end of expandable segments: empty_cache() would return them"
             ));
         }
-        if let (Some(before), Some(most)) = (self.row.reserved_before_bytes, self.row.reserved_max_bytes) {
-            notes.push(format!(
-                "reserved: {} before the history, {} at most, {} at the end",
-                size(before),
-                size(most),
-                size(end.reserved)
-            ));
-        }
+        let most = self.row.reserved_before_bytes.zip(self.row.reserved_max_bytes);
+        let history = most
+            .map(|(before, most)| format!("{} before the history, {} at most, ", size(before), size(most)));
+        notes.push(format!("reserved: {}{} at the end", history.unwrap_or_default(), size(end.reserved)));
         notes.extend(self.by_stream());
         if self.row.has_times == Some(false) {
             notes.push("the entries have no times: their number is the axis".to_string());
         }
-        View {
-            title: format!("Reserved when the snapshot was taken: {} ({})", size(end.reserved), self.place),
-            columns: vec![
-                ("part", Align::Left),
-                ("bytes", Align::Right),
-                ("share", Align::Right),
-                ("meaning", Align::Left),
-            ],
-            rows: vec![
-                row("requested", end.requested, format!("of {}", counted(end.active_blocks, "active block"))),
-                row("rounding", end.rounding(), "sizes are rounded up".to_string()),
-                row("pending", end.pending, "freed, but another stream may still use it".to_string()),
-                row(
-                    "releasable",
-                    end.releasable,
-                    "whole segments that empty_cache() would return".to_string(),
-                ),
-                row(
-                    "split",
-                    end.split,
-                    format!("free beside blocks in use; fragmented: {}", size(end.fragmented())),
-                ),
-            ],
-            notes,
-        }
+        notes
     }
 
     /// Reserved by pool and stream, where there are several.
@@ -210,131 +240,76 @@ impl<'a> DeviceReport<'a> {
         })
     }
 
-    /// What the history allocates by a key, and all of it.
-    fn sources(&self, by: ContentKey) -> (Vec<ContentPart>, i64) {
-        let of_key = rows::<MemoryAllocated>(self.partials)
-            .filter(|r| self.is(r.rank, r.device_type, r.device) && r.key_kind == by.name());
-        let parts: Vec<ContentPart> =
-            of_key.map(|r| ContentPart { key: r.key.to_string(), count: r.count, bytes: r.bytes }).collect();
-        let whole = parts.iter().map(|p| p.bytes).sum();
-        (parts, whole)
-    }
-
-    fn allocated(&self, by: ContentKey) -> Option<View> {
-        let (parts, whole) = self.sources(by);
-        let (shown, notes) = part_rows(&parts, whole, self.top, self.choice.min_bytes);
-        let title = format!("Allocated over the history: {} ({})", size(whole), self.place);
-        (!shown.is_empty()).then(|| View { title, columns: part_columns(by.name()), rows: shown, notes })
-    }
-
-    fn phases(&self) -> Option<View> {
-        let (parts, whole) = self.sources(ContentKey::Phase);
-        let (shown, notes) = part_rows(&parts, whole, usize::MAX, i64::MIN);
-        let title = format!("Allocated by phase ({})", self.place);
-        (shown.len() > 1).then(|| View { title, columns: part_columns("phase"), rows: shown, notes })
-    }
-
-    fn survivors(&self) -> Option<View> {
-        let leaks = rows::<MemoryLeaks>(self.partials).filter(|l| self.is(l.rank, l.device_type, l.device));
-        let cells = |l: crate::memory::tables::MemoryLeakRow| {
-            let kind = if l.is_recurring { "again and again" } else { "once" };
-            vec![fmt_count(l.count), size(l.bytes), fmt_count(l.groups), kind.to_string(), l.site.to_string()]
+    /// What was still reserved late in the history.
+    fn grown_late(&self) -> Option<String> {
+        let grows = [EventKind::SegmentAlloc.name(), EventKind::Map.name()];
+        let third = self.row.entry_count? / 3;
+        let is_late = |e: &crate::memory::tables::MemoryEventRow| {
+            self.is(e.rank, e.device_type, e.device)
+                && e.seq.is_some_and(|seq| seq >= third)
+                && grows.contains(&e.kind)
         };
-        let shown: Vec<Vec<String>> = leaks.take(self.top).map(cells).collect();
-        (!shown.is_empty()).then(|| View {
-            title: format!("Allocated in the history and alive at its end ({})", self.place),
-            columns: vec![
-                ("allocations", Align::Right),
-                ("bytes", Align::Right),
-                ("groups", Align::Right),
-                ("made", Align::Left),
-                ("line", Align::Left),
-            ],
-            rows: shown,
-            notes: Vec::new(),
-        })
-    }
-
-    fn happened(&self) -> Option<View> {
-        let is_one_of = |kinds: &[EventKind], kind: &str| kinds.iter().any(|k| k.name() == kind);
-        let grows = [EventKind::SegmentAlloc, EventKind::Map];
-        let segments = [EventKind::SegmentAlloc, EventKind::Map, EventKind::SegmentFree, EventKind::Unmap];
-        let of_device =
-            rows::<MemoryEvents>(self.partials).filter(|e| self.is(e.rank, e.device_type, e.device));
-        // Annotations beside the history have no entry.
-        let mut all: Vec<_> = of_device.filter_map(|e| Some((e.seq?, e))).collect();
-        all.sort_by_key(|(seq, _)| *seq);
-        let third = self.row.entry_count.unwrap_or(0) / 3;
-        let grown = all.iter().filter(|(seq, e)| *seq >= third && is_one_of(&grows, e.kind));
-        let late: Vec<i64> = grown.map(|(_, e)| e.bytes.unwrap_or(0)).collect();
-        let mut shown: Vec<_> = all.iter().filter(|(_, e)| !is_one_of(&segments, e.kind)).collect();
-        let more = shown.len().saturating_sub(self.top);
-        shown.truncate(self.top);
-        let mut notes = Vec::new();
-        if more > 0 {
-            notes.push(format!("{} more in the table memory_events", fmt_count(more as u64)));
-        }
-        if !late.is_empty() {
-            notes.push(format!(
+        let late: Vec<i64> =
+            rows::<MemoryEvents>(self.partials).filter(is_late).map(|e| e.bytes.unwrap_or(0)).collect();
+        (!late.is_empty()).then(|| {
+            format!(
                 "after the first third of the history {} were still reserved in {}",
                 size(late.iter().sum()),
                 counted(late.len() as u64, "request")
-            ));
-        }
-        let mut cells = Vec::new();
-        for (seq, e) in &shown {
-            let (bytes, reserved) = (size(e.bytes.unwrap_or(0)), size(e.reserved_bytes.unwrap_or(0)));
-            cells.push(vec![
-                e.kind.to_string(),
-                fmt_count(*seq),
-                bytes,
-                reserved,
-                e.site.unwrap_or_default().to_string(),
-            ]);
-        }
-        (!cells.is_empty() || !notes.is_empty()).then(|| View {
-            title: format!("Allocator events ({})", self.place),
-            columns: vec![
-                ("event", Align::Left),
-                ("entry", Align::Right),
-                ("bytes", Align::Right),
-                ("reserved after", Align::Right),
-                ("site", Align::Left),
-            ],
-            rows: cells,
-            notes,
+            )
         })
     }
 
-    /// The categories of a timeline.
-    fn timeline(&self) -> Option<View> {
-        let all: Vec<_> =
-            rows::<MemoryCategories>(self.partials).filter(|r| r.rank == self.row.rank).collect();
-        let first = all.first()?;
-        let whole: i64 = all.iter().map(|r| r.bytes).sum();
+    /// What is said of the categories of a timeline.
+    fn timeline(&self) -> Option<String> {
+        let first = rows::<MemoryCategories>(self.partials).find(|r| r.rank == self.row.rank)?;
         let since = first.since_ns.map_or_else(String::new, |ns| format!(", {} in", fmt_ns(ns)));
-        let mut cells = Vec::new();
-        for r in &all {
-            let share = fmt_pct(percent(r.bytes, whole));
-            cells.push(vec![r.category.to_string(), size(r.bytes), share, size(r.max_bytes)]);
-        }
+        let before = self.row.base_bytes.map(|b| format!("; before the recording: {}", size(b)));
         let when = self.choice.at.unwrap_or_default().words();
-        let (rank, row) = (self.row.rank, fmt_count(first.seq));
-        Some(View {
-            title: format!("Memory {when}: {} (rank {rank}, timeline, row {row}{since})", size(whole)),
-            columns: vec![
-                ("category", Align::Left),
-                ("bytes", Align::Right),
-                ("share", Align::Right),
-                ("most of it at any time", Align::Right),
-            ],
-            rows: cells,
-            notes: self
-                .row
-                .base_bytes
-                .map(|b| format!("before the recording: {}", size(b)))
-                .into_iter()
-                .collect(),
-        })
+        Some(format!("{when}: row {}{since}{}", fmt_count(first.seq), before.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The devices of these ranks, each with one peak; whether it is of the host, and requests that failed.
+    fn devices(of: &[(i64, bool, u64)]) -> Partial {
+        let mut table = MemoryDevices::default();
+        for (rank, (peak, is_host, failed)) in (0..).zip(of) {
+            table.push(MemoryDeviceRow {
+                rank,
+                device_type: "cuda",
+                device: (!is_host).then_some(0),
+                source: "snapshot",
+                peak_bytes: Some(*peak),
+                failed_count: *failed,
+                reserved_bytes: Some(0),
+                ..MemoryDeviceRow::default()
+            });
+        }
+        Partial { rank: 0, tables: vec![table.finish()], reason: None }
+    }
+
+    /// Ranks in the order of memory_highest, and whether they are detailed.
+    fn highest(partial: &Partial) -> Vec<(i64, bool)> {
+        let (tables, _) = tables(std::slice::from_ref(partial), &Options::default());
+        let all = &tables[0];
+        let row = |row| (all.int("rank", row).unwrap_or(-1), all.int("is_detailed", row) == Some(1));
+        (0..all.len()).map(row).collect()
+    }
+
+    #[test]
+    fn a_device_whose_requests_fail_is_nearest_to_its_limit_and_the_host_last() {
+        let partial = devices(&[(10, true, 0), (9, false, 0), (8, false, 1)]);
+        assert_eq!(highest(&partial).iter().map(|r| r.0).collect::<Vec<_>>(), [2, 1, 0]);
+    }
+
+    #[test]
+    fn of_many_devices_the_highest_peaks_are_detailed() {
+        let partial = devices(&[10, 70, 30, 60, 50, 70].map(|peak| (peak, false, 0)));
+        let expected = [(1, true), (5, true), (3, true), (4, true), (2, false), (0, false)];
+        assert_eq!(highest(&partial), expected);
     }
 }

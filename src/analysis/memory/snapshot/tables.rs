@@ -10,6 +10,8 @@ use hta_base::table::schema::{Batch, TableSpec, Text};
 /// The tables that the analysis writes only for dumps.
 pub const OWN_TABLES: &[&TableSpec] = &[
     MemoryDevices::SPEC,
+    MemoryReserved::SPEC,
+    MemoryCategories::SPEC,
     MemoryAllocated::SPEC,
     MemorySegments::SPEC,
     MemoryBlocks::SPEC,
@@ -113,23 +115,38 @@ table! {
 }
 
 table! {
+    /// What the allocator holds of each device when a snapshot is taken, in parts that add up.
+    pub(crate) struct MemoryReserved, MemoryReservedRow = "memory_reserved"
+        by "rank, device_type, device, position" {
+        rank;
+        device_type: Text, "", "as in memory_devices", "device";
+        device: Option<i64>, "", "device index; null for host memory";
+        position: u32, "", "position of the part";
+        part: Text, "", "requested, rounding, pending, releasable or split";
+        bytes: i64, "bytes", "its size";
+        pct: Option<f64>, "%", "of what is reserved", "share";
+        meaning: Text, "", "what it is";
+    }
+}
+
+table! {
     /// What the history of a snapshot allocates; most of it is freed again. The rows of one key_kind add up
     /// to all of it.
     pub struct MemoryAllocated, MemoryAllocatedRow = "memory_allocated"
         by "rank, source, device_type, device, key_kind, bytes descending, key" {
         rank;
-        device_type: Text, "", "as in memory_devices";
+        device_type: Text, "", "as in memory_devices", "device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "snapshot";
         key_kind: Text, "", "what the key names: line, node or phase; stack with --by stack";
-        key: Text, "", "who allocates";
-        count: u64, "", "allocations";
+        key: Text, "", "who allocates", "allocated at";
+        count: u64, "", "allocations", "allocations";
         bytes: i64, "bytes", "their size";
     }
 }
 
 table! {
-    /// Of a timeline the level by category at the moment that is printed. Only partials hold it.
+    /// Of a timeline the level by category at the moment that is printed.
     pub(crate) struct MemoryCategories, MemoryCategoryRow = "memory_categories"
         by "rank, bytes descending, category" {
         rank;
@@ -137,7 +154,7 @@ table! {
         since_ns: Option<i64>, "ns", "time since its first row with a time";
         category: Text, "", "category of tensors";
         bytes: i64, "bytes", "level at the moment";
-        max_bytes: i64, "bytes", "highest level";
+        max_bytes: i64, "bytes", "highest level", "most of it at any time";
     }
 }
 
@@ -218,11 +235,11 @@ table! {
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";
         moment: Text, "", "peak; end: without a history";
-        site: Text, "", "line, as in memory_content";
+        site: Text, "", "line, as in memory_content", "line";
         base_count: u64, "", "allocations before";
         test_count: u64, "", "allocations after";
-        base_bytes: i64, "bytes", "before";
-        test_bytes: i64, "bytes", "after";
-        delta_bytes: i64, "bytes", "test - base";
+        base_bytes: i64, "bytes", "before", "before";
+        test_bytes: i64, "bytes", "after", "after";
+        delta_bytes: i64, "bytes", "test - base", "change";
     }
 }
