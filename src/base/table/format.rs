@@ -18,6 +18,8 @@ pub enum CellType {
     Joules,
     /// A number of another unit, or of none.
     Number,
+    /// A number as another tool has it: it is shown with all its digits.
+    Exact,
     /// A number that identifies something, or a point in time: it is shown digit by digit.
     Id,
     Text,
@@ -79,7 +81,7 @@ impl CellType {
             CellType::Ratio => "ratio",
             CellType::Percent => "percent",
             CellType::GbPerS => "gb_per_s",
-            CellType::Number | CellType::Joules => "number",
+            CellType::Number | CellType::Joules | CellType::Exact => "number",
             CellType::Id => "id",
             CellType::Text => "text",
         }
@@ -103,6 +105,7 @@ impl CellType {
             CellType::Percent => fmt_pct(Some(v)),
             CellType::Ratio => fmt_pct(Some(100.0 * v)),
             CellType::Joules => fmt_joules(v),
+            CellType::Exact => v.to_string(),
             _ => fmt_number(v),
         }
     }

@@ -19,6 +19,10 @@ pub enum Role {
     /// The mean, weighted by another column, or `""`: each row alike; rows without a value or a weight are left
     /// out.
     Mean(&'static str, &'static str),
+    /// The lower median; nulls are left out.
+    Median(&'static str),
+    /// The distinct numbers of a column as a text, such as `0-3, 8`.
+    List(&'static str),
     /// Number of ranks that have the key.
     Ranks,
     /// Rank with the largest sum; of equal ones the lowest.
@@ -64,6 +68,12 @@ macro_rules! role {
     };
     (mean($of:ident, $by:ident)) => {
         $crate::table::role::Role::Mean(stringify!($of), stringify!($by))
+    };
+    (median($of:ident)) => {
+        $crate::table::role::Role::Median(stringify!($of))
+    };
+    (list($of:ident)) => {
+        $crate::table::role::Role::List(stringify!($of))
     };
     (ranks) => {
         $crate::table::role::Role::Ranks

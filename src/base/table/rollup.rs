@@ -21,7 +21,7 @@
 
 use crate::table::role::Role;
 use crate::table::schema::{Batch, ColumnSpec, TableSpec};
-use crate::table::value::{Codes, Value, array, compare};
+use crate::table::value::{Codes, Value, array, compare, list, median};
 use crate::table::windows::{WindowKeys, chosen_windows};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::cmp::{Ordering, Reverse};
@@ -245,7 +245,7 @@ struct ColumnSums {
     others: Vec<Value>,
     /// Rank of the last row, and rank with the largest sum so far.
     ranks: Vec<(Option<i64>, i64)>,
-    /// By group the sums of texts.
+    /// By group the sums of texts, the numbers of a list, or the values of a median.
     texts: Vec<Vec<(u32, Value)>>,
     codes: Codes,
 }
@@ -307,6 +307,20 @@ impl ColumnSums {
                     }
                 }
             }
+            Role::Median(name) => {
+                let of = cell(name);
+                rows.for_each(|r| self.texts[r.group].push((0, of(r.row))));
+            }
+            Role::List(name) => {
+                let column = column(name);
+                for r in rows {
+                    let Some(n) = column.and_then(|c| u32::try_from(c.int(r.row)?).ok()) else { continue };
+                    let of_group = &mut self.texts[r.group];
+                    if let Err(at) = of_group.binary_search_by_key(&n, |known| known.0) {
+                        of_group.insert(at, (n, Value::Null));
+                    }
+                }
+            }
             Role::Most(name, by) | Role::SumOfMost(name, by) => {
                 let (text, by) = (column(name), cell(by));
                 for r in rows {
@@ -364,6 +378,8 @@ impl ColumnSums {
                 _ => Value::Null,
             },
             Role::RankOfMax(_) => Value::Int(i128::from(self.ranks[group].1)),
+            Role::Median(_) => median(self.texts[group].iter().map(|(_, value)| value)),
+            Role::List(_) => list(self.texts[group].iter().map(|(number, _)| *number)),
             Role::Most(..) | Role::SumOfMost(..) => {
                 let most = self.texts[group].iter().max_by(|a, b| {
                     compare(&a.1, &b.1)
@@ -503,5 +519,42 @@ mod tests {
         assert_eq!(got.len(), 4);
         assert!(got.iter().all(|(name, ns)| sum(name) == *ns), "{got:?}");
         assert_eq!(Rollup::of(Kernels::SPEC, Names::SPEC).fold(&[]).len(), 0);
+    }
+
+    table! {
+        /// What is rolled up.
+        struct Parts, PartRow = "parts" by "rank" {
+            rank;
+            name: Text, "", "key";
+            time_ns: Option<i64>, "ns", "a time";
+        }
+    }
+
+    table! {
+        /// The rollup.
+        struct Wholes, WholeRow = "wholes" by "name" {
+            name: Text, "", "key";
+            ranks: Option<Text>, "", "ranks" => list(rank);
+            median_ns: Option<i64>, "ns", "median" => median(time_ns);
+            mean_ns: Option<f64>, "ns", "mean" => mean(time_ns);
+        }
+    }
+
+    #[test]
+    fn ranks_are_listed_and_medians_and_means_leave_out_nulls() {
+        let mut parts = Parts::default();
+        for (rank, name, time_ns) in [
+            (1, "b", None),
+            (2, "a", Some(7)),
+            (3, "a", None),
+            (4, "a", Some(1)),
+            (4, "a", Some(4)),
+            (6, "a", Some(4)),
+        ] {
+            parts.push(PartRow { rank, name, time_ns });
+        }
+        let rolled = Rollup::of(Parts::SPEC, Wholes::SPEC).fold(&[parts.finish()]);
+        let rows: Vec<_> = Wholes::rows(&rolled).map(|r| (r.name, r.ranks, r.median_ns, r.mean_ns)).collect();
+        assert_eq!(rows, [("a", Some("2-4, 6"), Some(4), Some(4.0)), ("b", Some("1"), None, None)]);
     }
 }

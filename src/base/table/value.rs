@@ -1,7 +1,9 @@
 //! Cells of any column by their value, for rollups and views, which know columns only by their names.
 
+use crate::order_statistics::median_of_sorted;
 use crate::table::column::{Column, ColumnCells};
 use crate::table::schema::{ColumnSpec, ColumnType, Text};
+use crate::wording::ranks::rank_list;
 use arrow_array::ArrayRef;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
@@ -85,6 +87,19 @@ pub fn compare(a: &Value, b: &Value) -> Ordering {
         (Value::Null, _) | (_, Value::Null) => b.is_null().cmp(&a.is_null()),
         _ => a.float().unwrap_or(0.0).total_cmp(&b.float().unwrap_or(0.0)),
     }
+}
+
+/// The lower median of cells; nulls are left out.
+pub(crate) fn median<'a>(cells: impl Iterator<Item = &'a Value>) -> Value {
+    let mut sorted: Vec<&Value> = cells.filter(|cell| !cell.is_null()).collect();
+    sorted.sort_by(|a, b| compare(a, b));
+    median_of_sorted(&sorted).cloned().unwrap_or_default()
+}
+
+/// A text that lists ascending numbers; null without any.
+pub(crate) fn list(numbers: impl Iterator<Item = u32>) -> Value {
+    let numbers: Vec<u32> = numbers.collect();
+    if numbers.is_empty() { Value::Null } else { Value::Text(rank_list(&numbers).into()) }
 }
 
 /// A column of a table from its values.

@@ -24,11 +24,12 @@ pub struct ViewSpec {
     pub of: &'static TableSpec,
     /// Further tables that its notes and tests read.
     pub also: &'static [&'static TableSpec],
-    /// Columns in their order. `step` is the step's number in its name where the table has it; `rank` is a
+    /// Columns in their order; none: all of the table, under their names and digit by digit, as another tool
+    /// has them. `step` is the step's number in its name where the table has it; `rank` is a
     /// list of ranks where rows are folded.
     pub columns: &'static [&'static str],
     /// Those of the columns that are left out where no row has anything but null, 0 or an empty text in them;
-    /// and `rank` or `device`, where they tell no rows apart.
+    /// and `rank`, `device` or `process_group`, where they tell no rows apart.
     pub optional: &'static [&'static str],
     /// Columns (or all shares, as `share`) that are left out where one of some others is shown, because lines
     /// are narrow; one after another.
@@ -107,6 +108,11 @@ impl ViewSpec {
         })
     }
 
+    /// A whole table under its name, with all columns and exact numbers.
+    pub const fn whole(table: &'static TableSpec) -> Self {
+        Self { title: table.name, ..Self::of(table) }
+    }
+
     /// Whether it is made of this table.
     pub fn reads(&self, table: &TableSpec) -> bool {
         self.of.name == table.name || self.also.iter().any(|spec| spec.name == table.name)
@@ -130,6 +136,8 @@ pub enum Keep {
     Zero(&'static str),
     /// Those with one of these texts in the column.
     Is(&'static str, &'static [&'static str]),
+    /// Those with a text in the column, and none of these.
+    IsNot(&'static str, &'static [&'static str]),
     /// Those with null in the column.
     Null(&'static str),
     /// Those with a value in the column.

@@ -4,7 +4,7 @@ use crate::table::column::Column;
 use crate::table::format::CellType;
 use crate::table::role::Role;
 use crate::table::schema::ColumnSpec;
-use crate::table::value::{Value, compare};
+use crate::table::value::{Value, compare, median};
 use crate::table::view::{Fold, Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
 use crate::units::fmt_count;
 use crate::wording::counts::{bar, counted};
@@ -48,6 +48,12 @@ impl ViewColumn {
             cells: if is_text { CellType::Text } else { spec.cells() },
             is_flag: spec.kind == "bool",
         }
+    }
+
+    /// A column as another tool has it.
+    fn exact(spec: &'static ColumnSpec) -> Self {
+        let cells = if spec.kind == "text" { CellType::Text } else { CellType::Exact };
+        Self { heading: Cow::Borrowed(spec.name), cells, is_flag: false, ..Self::of(spec, false) }
     }
 
     /// A column that no table declares.
@@ -98,14 +104,19 @@ impl ViewSpec {
     /// The columns that are read: those shown first.
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = self.columns.to_vec();
+        if self.columns.is_empty() {
+            names.extend(self.of.columns.iter().map(|c| c.name));
+        }
         names.extend(self.bar.iter().map(|(_, name)| *name));
         names.extend(self.means.iter().flat_map(|(part, whole, _)| [*part, *whole]));
         names.extend(self.shares.iter().map(|(name, _)| *name));
         names.extend(self.percents.iter().flat_map(|(part, whole, _)| [*part, *whole]));
         for keep in self.keep {
             match keep {
-                Keep::Positive(name) | Keep::Zero(name) | Keep::Is(name, _) => names.push(name),
-                Keep::Null(name) | Keep::Known(name) | Keep::Chosen(name, ..) => names.push(name),
+                Keep::Positive(name) | Keep::Zero(name) | Keep::Null(name) | Keep::Known(name) => {
+                    names.push(name)
+                }
+                Keep::Is(name, _) | Keep::IsNot(name, _) | Keep::Chosen(name, ..) => names.push(name),
                 Keep::Scope(_) => names.push("scope"),
                 Keep::First(of) | Keep::Made(of, _) => names.extend(*of),
             }
@@ -171,6 +182,9 @@ impl<'a> KeptRows<'a> {
                 Keep::Zero(name) => (&[name], Box::new(|c, r| c[0].float(r) == Some(0.0))),
                 Keep::Is(name, texts) => {
                     (&[name], Box::new(|c, r| c[0].text(r).is_some_and(|t| texts.contains(&t))))
+                }
+                Keep::IsNot(name, texts) => {
+                    (&[name], Box::new(|c, r| c[0].text(r).is_some_and(|t| !texts.contains(&t))))
                 }
                 Keep::Null(name) => (&[name], Box::new(|c, r| Value::of(&c[0], r).is_null())),
                 Keep::Known(name) => (&[name], Box::new(|c, r| !Value::of(&c[0], r).is_null())),
@@ -242,7 +256,8 @@ impl<'a> KeptRows<'a> {
                 at.into_iter().for_each(|at| sum.add(&cells[at]));
             }
         }
-        if let (Some(step), Some(label)) = (self.at("step"), self.at("step_label")) {
+        let is_named = self.view.columns.contains(&"step");
+        if let (true, Some(step), Some(label)) = (is_named, self.at("step"), self.at("step_label")) {
             let name = match (cells[label].int(), cells[step].int()) {
                 (Some(label), _) => Value::Text(label.to_string().into()),
                 (None, Some(index)) => Value::Text(format!("@{index}").into()),
@@ -331,8 +346,12 @@ impl<'a> KeptRows<'a> {
             self.rows.retain(|r| first.iter().all(|at| r.get(*at) == row.get(*at)));
         }
         let shown: Vec<usize> = self.shown_columns();
+        let column = |spec: &&'static ColumnSpec| match self.view.columns.is_empty() {
+            true => ViewColumn::exact(spec),
+            false => ViewColumn::of(spec, is_folded),
+        };
         let mut columns: Vec<ViewColumn> =
-            shown.iter().filter_map(|at| self.specs.get(*at)).map(|s| ViewColumn::of(s, is_folded)).collect();
+            shown.iter().filter_map(|at| self.specs.get(*at)).map(column).collect();
         let mut notes = Vec::new();
         if is_folded {
             notes.extend(self.fold(&shown, &columns));
@@ -393,11 +412,15 @@ impl<'a> KeptRows<'a> {
 
     /// Places of the columns that are shown.
     fn shown_columns(&self) -> Vec<usize> {
+        if self.view.columns.is_empty() {
+            return (0..self.names.len()).collect();
+        }
         let is_shown = |name: &&&'static str| {
             let (true, Some(at)) = (self.view.optional.contains(name), self.at(name)) else { return true };
             match **name {
                 "rank" => !self.is_one_rank,
                 "device" => self.has_several_devices(at),
+                "process_group" => self.rows.iter().any(|row| row[at] != self.rows[0][at]),
                 _ => self.rows.iter().any(|row| !is_nothing(&row[at])),
             }
         };
@@ -519,6 +542,7 @@ impl<'a> KeptRows<'a> {
             Role::Sum(_) | Role::Ranks | Role::Rows => sum(at),
             Role::Min(_) => extreme(at, Ordering::Less),
             Role::Max(_) | Role::MaxOfRank(_) => extreme(at, Ordering::Greater),
+            Role::Median(_) => median(column(at)),
             Role::Ratio(part, whole) => of_sums(part, whole, 1.0),
             Role::Percent(part, whole) => of_sums(part, whole, 100.0),
             Role::Mean(_, weight) => mean(at, weight).unwrap_or_default(),

@@ -114,6 +114,10 @@ pub fn told(
             out.shown.push(view);
         }
     }
+    // A title alone says nothing where there is more.
+    if out.shown.iter().any(|view| !view.rows.is_empty()) {
+        out.shown.retain(|view| !view.rows.is_empty() || !view.notes.is_empty());
+    }
     Ok(out)
 }
 
