@@ -1,7 +1,8 @@
 //! What-if: how much shorter steps would be without stragglers, and which fix helps most.
 
 use crate::api::{
-    About, AcrossOption, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+    About, AcrossOption, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, TOP,
+    ViewNote,
 };
 use crate::efficiency::account::StepLength;
 use crate::experts::imbalance::ExpertImbalance;
@@ -12,13 +13,13 @@ use crate::job::delay::StepKey;
 use crate::job::experts::JobLayers;
 pub use crate::job::replay::RELIABLE_PCT;
 use crate::job::replay::{Replay, ReplayedJob, StepEnds};
-use crate::population::reasons as missing;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stragglers::{Judged, StepDifferences, judged};
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Keep, RowTest, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::ranks::rank_list;
 use hta_trace::rank_trace::RankTrace;
@@ -38,7 +39,7 @@ table! {
         gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
         gain_device_only_ns: Option<i64>, "ns",
             "the same by a replay in which no host is ever late; null with --method published";
-        share_of_slowdown_pct: Option<f64>, "%", "of what fixing all saves, at most 100";
+        share_of_slowdown_pct: Option<f64>, "%", "of what fixing all saves, at most 100", "of all savings";
         slowdown: Option<f64>, "",
             "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own \
              durations over ideal";
@@ -57,6 +58,21 @@ const METHOD: Setting = Setting {
     kind: ValueType::Choice(&["replay", "published"]),
 };
 
+/// Smallest gain that is shown, percent of the mean step.
+const SHOWN_PCT: f64 = 0.1;
+
+const VIEWS: [ViewSpec; 1] = [ViewSpec {
+    title: "What a fix would save",
+    columns: &["scope", "what", "step_ns", "gain_ns", "gain_pct", "share_of_slowdown_pct"],
+    keep: &[Keep::Made(&["scope", "gain_pct"], is_shown)],
+    by: "gain_ns",
+    ..ViewSpec::of(WhatIfs::SPEC)
+}];
+
+fn is_shown(_: &ViewScope) -> Result<RowTest, TableError> {
+    Ok(Box::new(|c, row| c[0].text(row) == Some("all") || c[1].float(row).is_some_and(|p| p >= SHOWN_PCT)))
+}
+
 pub(crate) struct WhatIf;
 
 impl Analysis for WhatIf {
@@ -66,6 +82,7 @@ impl Analysis for WhatIf {
             title: "the step time without stragglers, and which fix helps most",
             explain: include_str!("page.md"),
             tables: &[WhatIfs::SPEC],
+            views: &VIEWS,
             settings: &[METHOD],
             takes_steps: false,
             joins_ranks: true,
@@ -80,8 +97,8 @@ impl Analysis for WhatIf {
         Partial::joined_later(trace)
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
-        replayed(partials, job, options)
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
+        replayed(job, options)
     }
 }
 
@@ -114,30 +131,18 @@ impl RepairScale {
     fn of_slowdown(&self, with: Ns) -> Option<f64> {
         percent(self.gain(with).min(self.gain(self.best)), self.gain(self.best))
     }
-
-    /// The row of a repair with the mean step that it leaves.
-    fn line(&self, name: String, with: Ns) -> Vec<String> {
-        let (gain, of_step) = (fmt_ns(self.gain(with)), fmt_pct(self.gain_pct(with)));
-        vec![name, fmt_ns(with), gain, of_step, fmt_pct(self.of_slowdown(with))]
-    }
 }
 
-fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
-    let mut view = View {
-        title: "What a fix would save".to_string(),
-        columns: vec![
-            ("fix", Align::Left),
-            ("step", Align::Right),
-            ("gain", Align::Right),
-            ("of step", Align::Right),
-            ("of all", Align::Right),
-        ],
-        rows: Vec::new(),
-        notes: missing(partials),
+fn replayed(job: &Job, options: &Options) -> Output {
+    let output = |table: WhatIfs, observations: Vec<Observation>, text: String| Output {
+        tables: vec![table.finish()],
+        observations,
+        notes: vec![ViewNote { view: "", text }],
+        ..Output::default()
     };
     let Some(base) = ReplayedJob::of(job) else {
-        view.notes.push("nothing to replay: no collectives that several ranks recorded".to_string());
-        return Output { tables: vec![WhatIfs::default().finish()], views: vec![view], ..Output::default() };
+        let why = "nothing to replay: no collectives that several ranks recorded";
+        return output(WhatIfs::default(), Vec::new(), why.to_string());
     };
     let error = base.error_pct().unwrap_or(0.0);
     let ReplayedJob { replay, actual, .. } = base.as_ref();
@@ -151,7 +156,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     let best = mean(&ideal);
     let judged = judged(job, options);
     let on_devices = replay.run_on_devices(|i| replay.local(i));
-    let repairs = repairs(job, replay, &judged, options, (&mean, &|t| device_gain(t, &on_devices)));
+    let repairs = repairs(job, replay, &judged, (&mean, &|t| device_gain(t, &on_devices)));
     let scale = RepairScale { step, best };
     let row = |table: &mut WhatIfs,
                scope: &str,
@@ -183,22 +188,20 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
             .and_then(|k| hta_base::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
         row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
-    view.rows.push(scale.line("all ranks".to_string(), best));
-    let mut shown: Vec<&JobRepair> = repairs.iter().filter(|r| scale.gain(r.step) * 1000 >= step).collect();
+    let mut shown: Vec<&JobRepair> =
+        repairs.iter().filter(|r| scale.gain_pct(r.step).is_some_and(|pct| pct >= SHOWN_PCT)).collect();
     shown.sort_by_key(|r| (std::cmp::Reverse(scale.gain(r.step)), r.scope, r.what.clone()));
-    let line = |r: &&JobRepair| scale.line(format!("{} {}", r.scope, r.what), r.step);
-    view.rows.extend(shown.iter().take(options.top).map(line));
-    view.notes.push(format!(
+    let told = format!(
         "slowdown S = {:.3}: a step takes {}, and {} if every rank took its usual time; replay error \
          {error:.2} %{}",
         slowdown.unwrap_or(1.0),
         fmt_ns(step),
         fmt_ns(best),
         if error > RELIABLE_PCT { NOT_RELIABLE } else { "" }
-    ));
+    );
     let best_repair = best_of(&shown);
     let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();
-    Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
+    output(table, observations, told)
 }
 
 /// The repair to name, of those in order of gain. Where tokens are the reason it is that of the experts:
@@ -216,7 +219,6 @@ fn repairs(
     job: &Job,
     replay: &Replay,
     judged: &Judged,
-    options: &Options,
     (mean, device_gain): (&OfStep, &OfStep),
 ) -> Vec<JobRepair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
@@ -237,7 +239,7 @@ fn repairs(
     let largest = |sums: Vec<(u64, Ns)>| -> Vec<u64> {
         let mut sums: Vec<_> = sums.into_iter().filter(|(_, g)| *g > 0).collect();
         sums.sort_by_key(|(k, g)| (std::cmp::Reverse(*g), *k));
-        sums.into_iter().take(options.top).map(|(k, _)| k).collect()
+        sums.into_iter().take(TOP).map(|(k, _)| k).collect()
     };
     let mut out = Vec::new();
     for part in largest(delays.into_iter().map(|(p, g)| (u64::from(p), g)).collect()) {
@@ -266,7 +268,7 @@ fn repairs(
         let (step, device_only) = fix(&|i| replay.step(i) == Some(*key));
         out.push(JobRepair { scope: "step", what: key.shown(), step, device_only });
     }
-    out.extend(causes(job, replay, &judged.why, options, (mean, device_gain)));
+    out.extend(causes(job, replay, &judged.why, (mean, device_gain)));
     out.extend(balanced_experts(job, replay, (mean, device_gain)));
     let scope = |s: &str| ["rank", "ranks", "step", "cause"].iter().position(|x| *x == s);
     out.sort_by(|a, b| (scope(a.scope), a.step, &a.what).cmp(&(scope(b.scope), b.step, &b.what)));
@@ -278,7 +280,6 @@ fn causes(
     job: &Job,
     replay: &Replay,
     why: &[StepDifferences],
-    options: &Options,
     (mean, device_gain): (&OfStep, &OfStep),
 ) -> Vec<JobRepair> {
     type Key = (DelayCause, StrId, StrId);
@@ -300,7 +301,7 @@ fn causes(
     let mut sums: Vec<(Key, Ns)> = sums.into_iter().collect();
     sums.sort_by_key(|(k, t)| (std::cmp::Reverse(*t), *k));
     sums.into_iter()
-        .take(options.top)
+        .take(TOP)
         .map(|(key, _)| {
             let mut off: HashMap<usize, Ns> = HashMap::new();
             for (call, time) in at.get(&key).into_iter().flatten() {
