@@ -2,20 +2,19 @@
 
 pub mod tables;
 
-use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::facts::collectives::collectives;
 use crate::facts::experts::kernel_ranks::KernelRanks;
 use crate::job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh, group_uses};
 use crate::job::{Job, RankSummary};
 pub use crate::mesh::tables::RankPlaces;
-
-use crate::mesh::tables::{GroupUseRow, GroupUses, MeshDimensions, MeshRow, RankPlaceRow};
-use crate::population::reasons;
+use crate::mesh::tables::{
+    GroupUseRow, GroupUses, HostPlaces, MeshDimensions, MeshOverPrograms, MeshRow, ROLLUPS, RankPlaceRow,
+    VIEWS,
+};
 use hta_base::table::schema::Batch;
-use hta_base::wording::ranks::rank_list;
 use hta_trace::collective::ranks::member_list;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::BTreeMap;
 
 pub(crate) struct MeshOf;
 
@@ -25,7 +24,15 @@ impl Analysis for MeshOf {
             stem: "mesh",
             title: "what the job is: dimensions of parallelism, and the place of each rank in them",
             explain: include_str!("page.md"),
-            tables: &[MeshDimensions::SPEC, RankPlaces::SPEC, GroupUses::SPEC],
+            tables: &[
+                MeshDimensions::SPEC,
+                MeshOverPrograms::SPEC,
+                RankPlaces::SPEC,
+                HostPlaces::SPEC,
+                GroupUses::SPEC,
+            ],
+            views: &VIEWS,
+            rollups: &ROLLUPS,
             joins_ranks: true,
             takes_steps: false,
             ..About::DEFAULT
@@ -37,24 +44,20 @@ impl Analysis for MeshOf {
         Partial { rank: trace.rank, tables: Vec::new(), reason }
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+    fn reduce(&self, _: &[Partial], job: &Job, _: &Options) -> Output {
         let mesh = &job.mesh;
         let mut dimensions = MeshDimensions::default();
         for program in &mesh.programs {
-            ordered(program).into_iter().for_each(|f| push(program, f, &mut dimensions));
+            let families = ordered(program);
+            families.iter().for_each(|f| push(program, f, alike(f, &families), &mut dimensions));
         }
         let mut places = RankPlaces::default();
         let is_job = job.parts.len() > 1 || mesh.programs.iter().any(|p| !p.families.is_empty());
         job.parts.iter().filter(|_| is_job).for_each(|part| push_place(mesh, part, &mut places));
-        let mut views = vec![dimension_view(mesh)];
-        views.extend(place_view(job, options));
-        if let Some(view) = views.last_mut() {
-            view.notes.extend(notes(mesh));
-            view.notes.extend(reasons(partials));
-        }
+        let notes = notes(mesh).into_iter().map(|text| ViewNote { view: "", text });
         Output {
             tables: vec![dimensions.finish(), places.finish(), use_table(job)],
-            views,
+            notes: notes.collect(),
             ..Output::default()
         }
     }
@@ -69,7 +72,17 @@ fn ordered(program: &ProgramMesh) -> Vec<&MeshFamily> {
     all
 }
 
-fn push(program: &ProgramMesh, f: &MeshFamily, table: &mut MeshDimensions) {
+/// Of families with the same groups, made for two back ends or two purposes, how many others the first one
+/// has.
+fn alike(f: &MeshFamily, families: &[&MeshFamily]) -> Option<u32> {
+    let is_alike = |other: &&&MeshFamily| {
+        other.state != FamilyState::Single && other.name == f.name && other.groups == f.groups
+    };
+    let mut all = families.iter().filter(is_alike);
+    all.next().filter(|first| std::ptr::eq(**first, f)).map(|_| all.count() as u32)
+}
+
+fn push(program: &ProgramMesh, f: &MeshFamily, alike: Option<u32>, table: &mut MeshDimensions) {
     let atoms = atoms(program, f);
     table.push(MeshRow {
         role: program.role.as_deref(),
@@ -89,6 +102,8 @@ fn push(program: &ProgramMesh, f: &MeshFamily, table: &mut MeshDimensions) {
         call_count: f.usage.calls,
         backward_count: f.usage.backward,
         largest_bytes: f.usage.largest_bytes,
+        known_by: &known_by(f),
+        alike,
     });
 }
 
@@ -162,46 +177,10 @@ fn use_table(job: &Job) -> Batch {
     table.finish()
 }
 
-/// A line for each dimension. Programs of one role have equal lines as a rule, which are shown once.
-fn dimension_view(mesh: &Mesh) -> View {
-    let mut lines: Vec<(Vec<String>, Vec<&ProgramMesh>)> = Vec::new();
-    let mut places: BTreeMap<(Option<&str>, Vec<String>), usize> = BTreeMap::new();
-    for program in &mesh.programs {
-        for cells in dimension_lines(program) {
-            let place = *places.entry((program.role.as_deref(), cells.clone())).or_insert(lines.len());
-            match lines.get_mut(place) {
-                Some((_, programs)) => programs.push(program),
-                None => lines.push((cells, vec![program])),
-            }
-        }
-    }
-    let mut columns = vec![
-        ("dimension", Align::Left),
-        ("size", Align::Right),
-        ("size@stride", Align::Left),
-        ("known by", Align::Left),
-    ];
-    let are_several = mesh.programs.len() > 1;
-    if are_several {
-        columns.insert(0, ("program", Align::Left));
-    }
-    let rows = lines.into_iter().map(|(mut cells, programs)| {
-        if are_several {
-            cells.insert(0, program_names(&programs));
-        }
-        cells
-    });
-    View { title: "Dimensions of the job".to_string(), columns, rows: rows.collect(), notes: Vec::new() }
-}
-
-/// Programs of one role: `actor`, `rollout 0-3`.
-fn program_names(programs: &[&ProgramMesh]) -> String {
-    let role = programs.first().and_then(|p| p.role.clone()).unwrap_or_default();
-    let replicas: Vec<u32> = programs.iter().filter_map(|p| p.replica).collect();
-    format!("{role} {}", rank_list(&replicas)).trim_end().to_string()
-}
-
 fn known_by(f: &MeshFamily) -> String {
+    if f.state != FamilyState::Regular {
+        return format!("{} ({})", f.description, source(f)).trim_start().to_string();
+    }
     match f.source {
         DimensionSource::Option => "--mesh".to_string(),
         DimensionSource::FileNames => "the names of the files".to_string(),
@@ -214,74 +193,6 @@ fn known_by(f: &MeshFamily) -> String {
         }
         DimensionSource::Shape => "the shape of its groups".to_string(),
     }
-}
-
-fn dimension_lines(program: &ProgramMesh) -> Vec<Vec<String>> {
-    let shown: Vec<&MeshFamily> =
-        ordered(program).into_iter().filter(|f| f.state != FamilyState::Single).collect();
-    // Families with the same groups, made for two back ends or two purposes, are one line.
-    let twins = shown.chunk_by(|a, b| a.name == b.name && a.groups == b.groups);
-    let rows = twins.filter_map(|twins| {
-        let f = twins.first()?;
-        let known_by = match f.state {
-            FamilyState::Regular => known_by(f),
-            _ => format!("{} ({})", f.description, source(f)).trim_start().to_string(),
-        };
-        let others = match twins.len() - 1 {
-            0 => String::new(),
-            n => format!(" and {n} with the same members"),
-        };
-        let name = f.name.clone().unwrap_or_else(|| "-".to_string());
-        Some(vec![name, f.size.to_string(), atoms(program, f), format!("{known_by}{others}")])
-    });
-    rows.collect()
-}
-
-/// Ranks by host with the coordinates of each; ranks of a host that are in a row are one line.
-fn place_view(job: &Job, options: &Options) -> Option<View> {
-    let mesh = &job.mesh;
-    if mesh.programs.iter().all(|p| p.coordinates.atoms.len() < 2) && mesh.hosts.names.len() < 2 {
-        return None;
-    }
-    let mut by_host: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
-    for part in &job.parts {
-        by_host.entry(mesh.hosts.host_of(part.rank)).or_default().push(part.rank);
-    }
-    let rows = by_host.iter().map(|(host, ranks)| {
-        let name = host.and_then(|h| mesh.hosts.names.get(h as usize));
-        let mut row = vec![name.cloned().unwrap_or_else(|| "unknown".to_string()), rank_list(ranks)];
-        row.push(spread(mesh, ranks));
-        row
-    });
-    let shown = options.top.max(1);
-    let left = by_host.len().saturating_sub(shown);
-    let mut notes = Vec::new();
-    if left > 0 {
-        notes.push(format!("{left} more hosts: --top {}, or the table rank_places", by_host.len()));
-    }
-    Some(View {
-        title: "Places of the ranks".to_string(),
-        columns: vec![("host", Align::Left), ("ranks", Align::Left), ("coordinates", Align::Left)],
-        rows: rows.take(shown).collect(),
-        notes,
-    })
-}
-
-/// The coordinates that occur among ranks, by program: `dp 0, pp 0-3`.
-fn spread(mesh: &Mesh, ranks: &[u32]) -> String {
-    let of_programs = mesh.programs.iter().filter_map(|program| {
-        let coordinates = &program.coordinates;
-        let along = coordinates.atoms.iter().rev().filter_map(|atom| {
-            let mut found: Vec<u32> = ranks.iter().filter_map(|r| coordinates.along_atom(*r, atom)).collect();
-            found.sort_unstable();
-            found.dedup();
-            (!found.is_empty()).then_some(format!("{} {}", atom.name()?, rank_list(&found)))
-        });
-        let along = along.collect::<Vec<_>>().join(", ");
-        let name = program_names(&[program]);
-        (!along.is_empty()).then(|| if name.is_empty() { along } else { format!("{name}: {along}") })
-    });
-    of_programs.collect::<Vec<_>>().join("; ")
 }
 
 fn notes(mesh: &Mesh) -> Vec<String> {

@@ -1,7 +1,9 @@
-//! Tables of the mesh.
+//! Tables of the mesh, and what is printed of them.
 
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Keep, ViewSpec};
 
 table! {
     /// One row per dimension: the process groups of one description, or of one shape without a description.
@@ -24,6 +26,24 @@ table! {
         call_count: u64, "", "calls of its groups, on all ranks";
         backward_count: u64, "", "of these by threads that run the backward pass";
         largest_bytes: Option<i64>, "bytes", "the largest call";
+        known_by: Text, "", "how its name is known, or why it has none";
+        alike: Option<u32>, "",
+            "number of other dimensions with the same groups, made for another purpose; null: one of those, \
+             or groups of one rank";
+    }
+}
+
+table! {
+    /// The dimensions of the programs of each role, in the order of mesh; equal ones are one row.
+    pub(crate) struct MeshOverPrograms, MeshOverProgramRow = "mesh_over_programs"
+        by "role, first row of mesh" key "role, dimension, atoms, known_by" {
+        role: Option<Text>, "", "the role of the programs, in a job of several";
+        dimension: Option<Text>, "", "its name; null where nothing tells";
+        size: u32, "ranks", "members of a group";
+        atoms: Option<Text>, "", "the dimensions that it is a product of, outermost first", "size@stride";
+        known_by: Text, "", "how its name is known, or why it has none";
+        alike: Option<u32>, "", "number of others with the same members, as in mesh", "others alike";
+        replicas: Option<Text>, "", "which programs of the role have it" => list(replica);
     }
 }
 
@@ -48,6 +68,58 @@ table! {
         device: Option<i64>, "", "number of the device that it uses";
     }
 }
+
+table! {
+    /// The ranks of each host and role, with the coordinates that occur among them.
+    pub(crate) struct HostPlaces, HostPlaceRow = "host_places" by "lowest rank" key "host, role" {
+        host: Option<Text>, "", "host; null: unknown";
+        role: Option<Text>, "", "the role of their program, in a job of several";
+        ranks: Text, "", "its ranks" => list(rank);
+        replicas: Option<Text>, "", "which programs of the role" => list(replica);
+        pp: Option<Text>, "", "coordinates along the pipeline" => list(pp);
+        dp: Option<Text>, "", "coordinates in data parallelism" => list(dp);
+        dp_replicate: Option<Text>, "", "replicas, where data parallelism also shards" => list(dp_replicate);
+        dp_shard: Option<Text>, "", "shards of the parameters" => list(dp_shard);
+        cp: Option<Text>, "", "coordinates in context parallelism" => list(cp);
+        ep: Option<Text>, "", "coordinates in expert parallelism" => list(ep);
+        tp: Option<Text>, "", "coordinates in tensor parallelism" => list(tp);
+        place: Option<Text>, "", "all coordinates of its lowest rank", "the first at" => first(place);
+    }
+}
+
+pub(super) const ROLLUPS: [Rollup; 2] = [
+    Rollup::of(MeshDimensions::SPEC, MeshOverPrograms::SPEC),
+    Rollup::of(RankPlaces::SPEC, HostPlaces::SPEC),
+];
+
+pub(super) const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "Dimensions of the job",
+        columns: &["role", "replicas", "dimension", "size", "atoms", "known_by", "alike"],
+        optional: &["role", "replicas", "alike"],
+        keep: &[Keep::Known("alike")],
+        ..ViewSpec::of(MeshOverPrograms::SPEC)
+    },
+    ViewSpec {
+        title: "Places of the ranks",
+        columns: &[
+            "host",
+            "role",
+            "replicas",
+            "ranks",
+            "pp",
+            "dp",
+            "dp_replicate",
+            "dp_shard",
+            "cp",
+            "ep",
+            "tp",
+            "place",
+        ],
+        optional: &["role", "replicas", "pp", "dp", "dp_replicate", "dp_shard", "cp", "ep", "tp", "place"],
+        ..ViewSpec::of(HostPlaces::SPEC)
+    },
+];
 
 table! {
     /// One row per process group with calls: for what it is used.
