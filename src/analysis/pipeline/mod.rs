@@ -25,7 +25,6 @@ mod zero_bubble;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
-use crate::population::reasons;
 use crate::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use stages::StagedPipelines;
@@ -40,6 +39,7 @@ impl Analysis for PipelineOf {
             title: "pipeline stages: schedule, bubble and its reasons, and what a change would give",
             explain: include_str!("page.md"),
             tables: tables::ALL,
+            views: &tables::VIEWS,
             joins_ranks: true,
             needs: &[Capability::Ranks],
             ..About::DEFAULT
@@ -50,19 +50,15 @@ impl Analysis for PipelineOf {
         Partial::joined_later(trace)
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let mut staged = StagedPipelines::of(job);
         if let Some(filter) = &options.model.steps {
             staged = Arc::new(staged.in_steps(job, filter));
         }
-        let mut views = report::views(job, &staged, options);
-        if let Some(view) = views.first_mut() {
-            view.notes.extend(reasons(partials));
-        }
         Output {
-            tables: tables::build(job, &staged.pipelines),
+            tables: tables::build(job, &staged),
             observations: report::observation(&staged).into_iter().collect(),
-            views,
+            notes: report::notes(job, &staged),
             ..Output::default()
         }
     }

@@ -1,11 +1,14 @@
-//! The tables of `pipeline`.
+//! The tables of `pipeline`, and what is printed of them.
 
 use crate::job::delay::StepKey;
-use crate::pipeline::measured::{ChunkTimes, PipelineRun, PipelineStep, Pipelines};
+use crate::pipeline::bubble_words::shape_words;
+use crate::pipeline::measured::{ChunkTimes, PipelineRun, PipelineStep};
+use crate::pipeline::stages::StagedPipelines;
 use crate::pipeline::what_if::{PipelineChange, changes};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
-use hta_base::units::percent;
+use hta_base::table::view::{Keep, Note, ViewSpec};
+use hta_base::units::{Ns, percent};
 use hta_base::wording::ranks::rank_list;
 
 table! {
@@ -21,10 +24,10 @@ table! {
         rank_count: u32, "ranks", "ranks of the pipeline (p)";
         stages_per_rank: u32, "", "stages of a rank (v)";
         micro_batches: u32, "", "micro-batches (m)";
-        t_ns: i64, "ns", "first start to last end of a chunk";
+        t_ns: i64, "ns", "first start to last end of a chunk", "time";
         busy_mean_ns: i64, "ns", "mean time of a rank in chunks, of the recorded ranks";
         bubble_ns: i64, "ns", "t minus busy_mean";
-        bubble_pct: Option<f64>, "%", "of t";
+        bubble_pct: Option<f64>, "%", "of t", "bubble";
         schedule_ns: Option<i64>, "ns",
             "bubble of the recorded order with equal chunks and no transfer; null without reasons (see note)";
         imbalance_ns: Option<i64>, "ns", "added by stages of unequal length";
@@ -37,6 +40,13 @@ table! {
         violation_count: u64, "", "inputs that end after their chunk has started";
         missing_ranks: Option<Text>, "", "ranks that are not recorded";
         note: Option<Text>, "", "why the bubble is not divided by reason";
+        is_typical: bool, "", "the step of the pipeline whose bubble is in the middle";
+        shape: Text, "", "schedule, stages and micro-batches in words", "schedule";
+        schedule_pct: Option<f64>, "%", "schedule_ns, of t", "of it by the order";
+        imbalance_pct: Option<f64>, "%", "imbalance_ns, of t", "unequal stages";
+        jitter_pct: Option<f64>, "%", "jitter_ns, of t", "jitter";
+        transfer_pct: Option<f64>, "%", "transfer_ns, of t", "transfer";
+        lag_pct: Option<f64>, "%", "lag_ns, of t", "lag";
     }
 }
 
@@ -52,7 +62,8 @@ table! {
         fill_ns: i64, "ns", "idle before its first backward chunk";
         steady_ns: i64, "ns", "idle between";
         drain_ns: i64, "ns", "idle after its last forward chunk";
-        bubble_pct: Option<f64>, "%", "fill + steady + drain, of t";
+        bubble_pct: Option<f64>, "%", "fill + steady + drain, of t", "bubble";
+        is_worst: bool, "", "of the typical step of the pipeline with the largest bubble";
     }
 }
 
@@ -95,10 +106,11 @@ table! {
         value: Text, "", "to what";
         replay_ns: i64, "ns", "time of the changed pipeline in the replay, without transfers and lag";
         gain_ns: Option<i64>, "ns", "what a step saves; null if it has another number of micro-batches";
-        step_ns: Option<i64>, "ns", "median t minus the gain";
-        per_micro_batch_ns: i64, "ns", "replayed time of a micro-batch";
+        step_ns: Option<i64>, "ns", "median t minus the gain", "then";
+        per_micro_batch_ns: i64, "ns", "replayed time of a micro-batch", "a micro-batch";
         needs: Text, "", "what the change needs";
         replay_error_pct: Option<f64>, "%", "replay of the recorded order against the median t";
+        is_worst: bool, "", "of the pipeline with the largest bubble";
     }
 }
 
@@ -106,31 +118,86 @@ table! {
 pub const ALL: &[&TableSpec] =
     &[PipelineTable::SPEC, PipelineRanks::SPEC, PipelineChunks::SPEC, PipelineWhatIf::SPEC];
 
-pub(super) fn build(job: &crate::job::Job, pipelines: &Pipelines) -> Vec<Batch> {
+/// The one of the views below which notes stand.
+pub(super) const BUBBLE: &str = "Bubble of each pipeline, in its typical step";
+/// The ranks of the worst pipeline.
+pub(super) const RANKS: &str = "Ranks of the pipeline with the largest bubble";
+
+pub(super) const VIEWS: [ViewSpec; 3] = [
+    ViewSpec {
+        title: BUBBLE,
+        columns: &[
+            "pipeline",
+            "ranks",
+            "missing_ranks",
+            "shape",
+            "t_ns",
+            "bubble_pct",
+            "schedule_pct",
+            "imbalance_pct",
+            "jitter_pct",
+            "transfer_pct",
+            "lag_pct",
+        ],
+        optional: &["pipeline", "missing_ranks"],
+        keep: &[Keep::Positive("is_typical")],
+        ..ViewSpec::of(PipelineTable::SPEC)
+    },
+    ViewSpec {
+        title: RANKS,
+        columns: &["pipeline", "rank", "busy_ns", "fill_ns", "steady_ns", "drain_ns", "bubble_pct"],
+        optional: &["pipeline"],
+        keep: &[Keep::Positive("is_worst")],
+        notes: &[Note::Text("fill: before the first backward chunk; drain: after the last forward chunk")],
+        ..ViewSpec::of(PipelineRanks::SPEC)
+    },
+    ViewSpec {
+        title: "What that pipeline would take with other stages or micro-batches",
+        columns: &["pipeline", "change", "value", "gain_ns", "step_ns", "per_micro_batch_ns", "needs"],
+        optional: &["pipeline"],
+        keep: &[Keep::Positive("is_worst")],
+        notes: &[Note::Text(
+            "replays with the median chunks of each stage, without transfers and lag: about",
+        )],
+        ..ViewSpec::of(PipelineWhatIf::SPEC)
+    },
+];
+
+pub(super) fn build(job: &crate::job::Job, staged: &StagedPipelines) -> Vec<Batch> {
     let (mut table, mut ranks, mut chunks, mut what_if) = (
         PipelineTable::default(),
         PipelineRanks::default(),
         PipelineChunks::default(),
         PipelineWhatIf::default(),
     );
-    for (pipeline, run) in (0u32..).zip(&pipelines.runs) {
+    let worst = staged.worst().map(|worst| worst.number as u32);
+    for (pipeline, run) in (0u32..).zip(&staged.pipelines.runs) {
+        let (typical, is_worst) = (run.typical(), worst == Some(pipeline));
         for s in &run.steps {
-            push_step(&mut table, pipeline, run, s);
-            push_ranks(&mut ranks, pipeline, s);
+            let is_typical = typical.is_some_and(|typical| std::ptr::eq(typical, s));
+            push_step(&mut table, pipeline, run, s, is_typical);
+            push_ranks(&mut ranks, pipeline, s, is_worst && is_typical);
             push_chunks(&mut chunks, job, pipeline, s);
         }
-        changes(run).iter().for_each(|c| push_change(&mut what_if, pipeline, c));
+        changes(run).iter().for_each(|c| push_change(&mut what_if, pipeline, c, is_worst));
     }
     vec![table.finish(), ranks.finish(), chunks.finish(), what_if.finish()]
 }
 
-fn push_step(table: &mut PipelineTable, pipeline: u32, run: &PipelineRun, s: &PipelineStep) {
+fn push_step(
+    table: &mut PipelineTable,
+    pipeline: u32,
+    run: &PipelineRun,
+    s: &PipelineStep,
+    is_typical: bool,
+) {
     let (step, step_label) = StepKey::cells(s.placed.step);
     let all: Vec<u32> = run.chain.ranks.iter().map(|r| r.rank).collect();
     let (missing, reasons) = (run.chain.missing(), s.reasons.as_ref().ok());
     let note = s.reasons.as_ref().err().map(|why| why.words());
     let missing = (!missing.is_empty()).then(|| rank_list(&missing));
     let busy_mean_ns = s.busy_mean();
+    let of_t = |ns: Option<Ns>| ns.and_then(|ns| percent(ns, s.whole.len()));
     table.push(PipelineRow {
         pipeline,
         step,
@@ -154,6 +221,13 @@ fn push_step(table: &mut PipelineTable, pipeline: u32, run: &PipelineRun, s: &Pi
         violation_count: s.violations,
         missing_ranks: missing.as_deref(),
         note: note.as_deref(),
+        is_typical,
+        shape: &shape_words(s),
+        schedule_pct: of_t(reasons.map(|r| r.schedule)),
+        imbalance_pct: of_t(reasons.map(|r| r.imbalance)),
+        jitter_pct: of_t(reasons.map(|r| r.jitter)),
+        transfer_pct: of_t(reasons.and_then(|r| r.transfer)),
+        lag_pct: of_t(reasons.map(|r| r.lag)),
     });
 }
 
@@ -166,7 +240,7 @@ pub(super) fn in_order(ranks: &[u32]) -> String {
     }
 }
 
-fn push_ranks(table: &mut PipelineRanks, pipeline: u32, s: &PipelineStep) {
+fn push_ranks(table: &mut PipelineRanks, pipeline: u32, s: &PipelineStep, is_worst: bool) {
     let (step, step_label) = StepKey::cells(s.placed.step);
     for ((position, rank), parts) in (0u32..).zip(&s.placed.ranks).zip(&s.positions) {
         let Some(parts) = parts else { continue };
@@ -181,6 +255,7 @@ fn push_ranks(table: &mut PipelineRanks, pipeline: u32, s: &PipelineStep) {
             steady_ns: parts.steady,
             drain_ns: parts.drain,
             bubble_pct: percent(parts.bubble(), s.whole.len()),
+            is_worst,
         });
     }
 }
@@ -225,7 +300,7 @@ fn push_chunks(table: &mut PipelineChunks, job: &crate::job::Job, pipeline: u32,
     }
 }
 
-fn push_change(table: &mut PipelineWhatIf, pipeline: u32, c: &PipelineChange) {
+fn push_change(table: &mut PipelineWhatIf, pipeline: u32, c: &PipelineChange, is_worst: bool) {
     table.push(PipelineChangeRow {
         pipeline,
         change: c.change,
@@ -236,5 +311,6 @@ fn push_change(table: &mut PipelineWhatIf, pipeline: u32, c: &PipelineChange) {
         per_micro_batch_ns: c.per_micro_batch,
         needs: c.needs,
         replay_error_pct: c.replay_error_pct,
+        is_worst,
     });
 }
