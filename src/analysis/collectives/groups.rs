@@ -1,11 +1,9 @@
 //! Process groups: how much of each was matched, and problems with its calls.
 
-use crate::api::{Align, View};
 use crate::collectives::GroupSelection;
 use crate::collectives::tables::{ProcessGroupRow, ProcessGroups};
 use crate::job::{Instance, Job, MatchMethod};
 use hta_base::table::schema::Batch;
-use hta_base::units::{fmt_count, fmt_pct};
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::{rank_list, run_list};
 use hta_trace::collective::ranks::{absent_runs, member_list};
@@ -78,43 +76,6 @@ pub(crate) fn group_table(job: &Job, shares: &[MatchedShare], shown: &GroupSelec
     }
     table.finish()
 }
-
-pub(crate) fn group_view(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> View {
-    let mut view = View {
-        title: "How calls were matched across ranks".to_string(),
-        columns: vec![
-            ("group", Align::Left),
-            ("ranks", Align::Right),
-            ("by", Align::Left),
-            ("calls", Align::Right),
-            ("matched", Align::Right),
-            ("complete", Align::Right),
-        ],
-        rows: Vec::new(),
-        notes: Vec::new(),
-    };
-    let mut order: Vec<usize> = (0..shares.len()).filter(|g| shown.has(*g as u32)).collect();
-    order.sort_by_key(|&g| (std::cmp::Reverse(shares[g].calls), g));
-    for &g in order.iter().take(GROUPS_SHOWN) {
-        let (s, group) = (&shares[g], &job.matched.groups[g]);
-        view.rows.push(vec![
-            shown.name(g as u32).to_string(),
-            format!("{} of {}", group.uses.len(), group.expected()),
-            methods(s),
-            fmt_count(s.calls),
-            fmt_pct((s.calls > 0).then(|| 100.0 * s.matched as f64 / s.calls as f64)),
-            format!("{} of {}", fmt_count(s.complete), fmt_count(s.instances)),
-        ]);
-    }
-    if order.len() > GROUPS_SHOWN {
-        view.notes.push(format!("{} in the table", plural(order.len() - GROUPS_SHOWN, "more group")));
-    }
-    view.notes.extend(warnings(job));
-    view
-}
-
-/// Largest number of groups printed.
-const GROUPS_SHOWN: usize = 12;
 
 /// Collectives whose members end apart.
 fn strays(job: &Job) -> Option<String> {

@@ -1,29 +1,26 @@
 //! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of
 //! matching.
 
-use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::job::Job;
 use crate::job::end_together::{KernelsEndTogether, ends_together_table};
 use crate::recording::capability::Capability;
-use groups::{group_table, group_view, shares};
+use groups::{group_table, shares};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
-use summary::{summaries, summary_table, summary_view};
+use summary::{summaries, summary_table, title_table};
 use tables::{
     CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, CollectiveTitles, Collectives,
-    ProcessGroups,
+    MATCHING, ProcessGroups, VIEWS,
 };
 
 mod groups;
 mod shown;
 mod summary;
 pub mod tables;
-mod titles;
-
-use titles::{ends_together_view, title_table, title_view};
 
 pub use groups::warnings;
 pub use shown::GroupSelection;
@@ -44,6 +41,7 @@ impl Analysis for CollectivesOf {
                 ProcessGroups::SPEC,
                 KernelsEndTogether::SPEC,
             ],
+            views: &VIEWS,
             takes_steps: false,
             takes: &[AcrossOption::Group],
             joins_ranks: true,
@@ -56,23 +54,15 @@ impl Analysis for CollectivesOf {
         Partial::joined_later(trace)
     }
 
-    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let shown = GroupSelection::new(job, options);
         let sums = summaries(job, &shown);
         let mut tables = vec![summary_table(&sums, &shown), rank_table(job, &shown)];
         tables.extend((0..job.parts.len()).map(|p| calls(job, &shown, p as u32)));
-        let titles = title_table(job, &shown);
-        let by_title = title_view(&titles, options.top);
-        tables.push(titles);
-        let shares = shares(job);
-        tables.push(group_table(job, &shares, &shown));
-        let together = ends_together_table(job);
-        let mut views =
-            vec![summary_view(&sums, &shown, partials, options), by_title, group_view(job, &shares, &shown)];
-        views.push(ends_together_view(&together, options.top));
-        tables.push(together);
-        views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
-        Output { tables, views, ..Output::default() }
+        let groups = group_table(job, &shares(job), &shown);
+        tables.extend([title_table(job, &shown), groups, ends_together_table(job)]);
+        let notes = warnings(job).into_iter().map(|text| ViewNote { view: MATCHING, text });
+        Output { tables, notes: notes.collect(), ..Output::default() }
     }
 }
 

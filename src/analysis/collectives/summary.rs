@@ -1,16 +1,17 @@
-//! Statistics of the instances of one kind, size, type and group: bandwidth and skew.
+//! Statistics of the instances of one kind, size, type and group: bandwidth and skew; and of the calls of one
+//! title.
 
-use crate::api::{Align, Options, Partial, View};
 use crate::collectives::GroupSelection;
-use crate::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
-use crate::job::{Job, MatchMethod};
-use crate::population::reasons;
+use crate::collectives::tables::{
+    CollectiveSummaries, CollectiveSummaryRow, CollectiveTitleRow, CollectiveTitles,
+};
+use crate::job::{Job, MatchMethod, Member};
 use crate::summary::Summary;
 use hta_base::table::schema::Batch;
-use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
+use hta_base::units::{Ns, percent};
 use hta_trace::collective::CollectiveKind;
-use std::collections::BTreeMap;
+use hta_trace::step::mask;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub(crate) struct InstanceStats {
@@ -105,60 +106,58 @@ pub(crate) fn summary_table(sums: &BTreeMap<SumKey, InstanceStats>, shown: &Grou
             start_skew_max_ns: some(start.count, start.max),
             end_skew_p50_ns: some(end.count, end.p50),
             end_skew_max_ns: some(end.count, end.max),
+            wait_pct: s.wait.and_then(|wait| percent(wait, s.divided_dur)),
         });
     }
     table.finish()
 }
 
-pub(crate) fn summary_view(
-    sums: &BTreeMap<SumKey, InstanceStats>,
-    shown: &GroupSelection,
-    partials: &[Partial],
-    options: &Options,
-) -> View {
-    let mut order: Vec<(&SumKey, &InstanceStats)> = sums.iter().collect();
-    order.sort_by_key(|(key, s)| (std::cmp::Reverse(s.dur), **key));
-    let mut view = View {
-        title: "Collectives: time, waiting and bandwidth".to_string(),
-        columns: vec![
-            ("kind", Align::Left),
-            ("size", Align::Right),
-            ("group", Align::Left),
-            ("count", Align::Right),
-            ("time", Align::Right),
-            ("waiting", Align::Right),
-            ("transfer", Align::Right),
-            ("bus GB/s", Align::Right),
-            ("skew", Align::Right),
-        ],
-        rows: Vec::new(),
-        notes: reasons(partials),
-    };
-    for ((kind, bytes, _, group), s) in order.iter().take(options.top) {
-        let t = Summary::new(s.transfers.clone());
-        let start = Summary::new(s.start_skews.clone());
-        let alg = alg_bandwidth(*bytes, &t);
-        let dash = || "-".to_string();
-        view.rows.push(vec![
-            kind.name().to_string(),
-            bytes.map_or_else(dash, |b| fmt_bytes(b as u64)),
-            shown.name(*group).to_string(),
-            fmt_count(s.count),
-            fmt_ns(s.dur),
-            fmt_pct(s.wait.and_then(|wait| percent(wait, s.divided_dur))),
-            if t.count > 0 { fmt_ns(t.p50) } else { dash() },
-            alg.map_or_else(dash, |a| format!("{:.1}", a * kind.bus_factor(shown.sizes(*group)))),
-            if start.count > 0 { fmt_ns(start.p50) } else { dash() },
-        ]);
+/// The calls of a title and kind, over all ranks.
+#[derive(Default)]
+struct TitleSums<'a> {
+    texts: BTreeSet<&'a str>,
+    calls: u64,
+    dur: Ns,
+    wait: Option<Ns>,
+    /// Length of the calls whose waiting is known, ns.
+    divided_dur: Ns,
+}
+
+/// Collectives by the titles that `dist.record_comm` gave them.
+pub(super) fn title_table(job: &Job, shown: &GroupSelection) -> Batch {
+    let mut sums: BTreeMap<(String, CollectiveKind), TitleSums> = BTreeMap::new();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        for (call, c) in (0u32..).zip(&p.calls.calls) {
+            let Some(title) = p.calls.title(c) else { continue };
+            let member = Member { part, call };
+            let instance = job.instance_of(member).and_then(|id| job.instances().get(id as usize));
+            let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.shape.group));
+            if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
+                continue;
+            }
+            let sum = sums.entry((mask(title), c.shape.kind)).or_default();
+            sum.texts.insert(title);
+            sum.calls += 1;
+            sum.dur += c.span.len();
+            if let Some(outcome) = job.told_wait(member) {
+                *sum.wait.get_or_insert(0) += outcome.wait;
+                sum.divided_dur += c.span.len();
+            }
+        }
     }
-    if !view.rows.is_empty() {
-        let line = "time: of all calls on all ranks; waiting: of the time of calls that other ranks matched, \
-                    - where there are none; transfer, skew (last minus first arrival): medians";
-        view.notes.push(line.to_string());
+    let mut table = CollectiveTitles::default();
+    for ((title, kind), sum) in &sums {
+        table.push(CollectiveTitleRow {
+            title,
+            kind: kind.name(),
+            text_count: sum.texts.len() as u64,
+            count: sum.calls,
+            dur_sum_ns: sum.dur,
+            wait_sum_ns: sum.wait,
+            transfer_sum_ns: sum.wait.map(|wait| sum.divided_dur - wait),
+            unmatched_sum_ns: sum.dur - sum.divided_dur,
+            wait_pct: sum.wait.and_then(|wait| percent(wait, sum.divided_dur)),
+        });
     }
-    if order.len() > options.top {
-        view.notes
-            .push(format!("{}, with less time, in the table", plural(order.len() - options.top, "more row")));
-    }
-    view
+    table.finish()
 }

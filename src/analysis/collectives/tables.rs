@@ -1,7 +1,10 @@
-//! Tables of `collectives`: calls, sums by kind and size, sums by rank, and groups.
+//! Tables of `collectives`: calls, sums by kind and size, sums by rank, and groups; and what is printed of
+//! them.
 
+use crate::job::end_together::KernelsEndTogether;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Note, ViewSpec};
 
 table! {
     /// One row per rank and collective. Times are on the common axis of all ranks.
@@ -71,11 +74,12 @@ table! {
         alg_bw_gb_per_s: Option<f64>, "GB/s", "sum(size) / sum(t), 1e9 bytes", "algorithm bandwidth";
         bus_bw_gb_per_s: Option<f64>, "GB/s",
             "alg_bw x f: 2(n-1)/n all-reduce; (n-1)/n all-gather, reduce-scatter, all-to-all; else \
-             1", "bus bandwidth";
+             1", "bus GB/s";
         start_skew_p50_ns: Option<i64>, "ns", "last minus first arrival, median", "skew";
         start_skew_max_ns: Option<i64>, "ns", "the largest";
         end_skew_p50_ns: Option<i64>, "ns", "last minus first end, median";
         end_skew_max_ns: Option<i64>, "ns", "the largest";
+        wait_pct: Option<f64>, "%", "waiting, of the calls of which it is known", "waiting";
     }
 }
 
@@ -112,6 +116,7 @@ table! {
         unmatched_sum_ns: i64, "ns",
             "length of the calls whose waiting is not known: unmatched, or a rank of the group is not \
              recorded";
+        wait_pct: Option<f64>, "%", "waiting, of the calls of which it is known", "waiting";
     }
 }
 
@@ -123,18 +128,75 @@ table! {
         name: Option<Text>, "", "name, as recorded";
         description: Option<Text>, "", "description, as recorded";
         members: Option<Text>, "", "member ranks; null: not known";
-        member_count: u32, "ranks", "members";
-        present_count: u32, "ranks", "members with calls in these traces";
+        member_count: u32, "ranks", "members", "of";
+        present_count: u32, "ranks", "members with calls in these traces", "ranks";
         dimension: Option<Text>, "", "dimension that it is along: `pp`, `dp x cp` (`hta explain mesh`)";
         is_inferred: bool, "", "members were inferred from the calls of the ranks, not recorded";
-        matched_by: Text, "", "seq, sequence, inferred, peers";
+        matched_by: Text, "", "seq, sequence, inferred, peers", "by";
         call_count: u64, "", "calls (a kernel with several messages counts once a message)";
         matched_count: u64, "", "calls with a partner on another rank";
-        matched_pct: Option<f64>, "%", "of the calls";
-        collective_count: u64, "", "instances";
-        complete_count: u64, "", "instances that every member recorded";
+        matched_pct: Option<f64>, "%", "of the calls", "matched";
+        collective_count: u64, "", "instances", "of";
+        complete_count: u64, "", "instances that every member recorded", "complete";
         disagreement_count: u64, "", "instances whose members disagree in kind, size or type";
         end_before_last_arrival_count: u64, "",
             "instances that end on some member before the last one arrived";
     }
 }
+
+/// The view below which problems of matching are told.
+pub(super) const MATCHING: &str = "How calls were matched across ranks";
+
+pub(super) const VIEWS: [ViewSpec; 4] = [
+    ViewSpec {
+        title: "Collectives: time, waiting and bandwidth",
+        columns: &[
+            "kind",
+            "size_bytes",
+            "process_group",
+            "count",
+            "dur_sum_ns",
+            "wait_pct",
+            "transfer_p50_ns",
+            "bus_bw_gb_per_s",
+            "start_skew_p50_ns",
+        ],
+        by: "dur_sum_ns",
+        notes: &[Note::Text(
+            "time: of all calls on all ranks; waiting: of the time of calls that other ranks matched, - \
+             where there are none; transfer, skew (last minus first arrival): medians",
+        )],
+        ..ViewSpec::of(CollectiveSummaries::SPEC)
+    },
+    ViewSpec {
+        title: "Collectives by title",
+        columns: &["title", "kind", "count", "dur_sum_ns", "wait_pct"],
+        by: "dur_sum_ns",
+        ..ViewSpec::of(CollectiveTitles::SPEC)
+    },
+    ViewSpec {
+        title: MATCHING,
+        columns: &[
+            "process_group",
+            "present_count",
+            "member_count",
+            "matched_by",
+            "call_count",
+            "matched_pct",
+            "complete_count",
+            "collective_count",
+        ],
+        by: "call_count",
+        most: 12,
+        ..ViewSpec::of(ProcessGroups::SPEC)
+    },
+    ViewSpec {
+        title: "Kernels that behave like exchanges",
+        columns: &["name", "instance_count", "start_apart_ns", "end_apart_ns", "sum_ns"],
+        notes: &[Note::Text(
+            "they start apart and end together, as exchanges do, and count as compute: `--rules FILE` names \
+             exchanges",
+        )],
+        ..ViewSpec::of(KernelsEndTogether::SPEC)
+    },
+];

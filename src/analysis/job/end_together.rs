@@ -117,13 +117,15 @@ table! {
     /// an exchange between ranks that no rule knows. They stay compute. `--rules FILE` names them.
     pub(crate) struct KernelsEndTogether, KernelEndTogetherRow = "kernels_end_together"
         by "sum_ns descending, name" {
-        name: Text, "", "full name";
+        name: Text, "", "full name", "kernel";
         rank_count: u32, "ranks", "ranks that run it, equally often in every step";
-        instance_count: u64, "", "runs that start at least 20 us apart, each counted once for all ranks";
-        start_apart_ns: i64, "ns", "from the first start on a rank to the last, median of these";
-        end_apart_ns: i64, "ns", "from the first end to the last, median of these";
+        instance_count: u64, "", "runs that start at least 20 us apart, each counted once for all ranks",
+            "runs";
+        start_apart_ns: i64, "ns", "from the first start on a rank to the last, median of these",
+            "starts apart";
+        end_apart_ns: i64, "ns", "from the first end to the last, median of these", "ends apart";
         end_ratio: f64, "", "end over start, median of these: about 1 for what computes; at most 0.1 here";
-        sum_ns: i64, "ns", "time of all its runs in whole steps, summed over ranks";
+        sum_ns: i64, "ns", "time of all its runs in whole steps, summed over ranks", "time";
     }
 }
 

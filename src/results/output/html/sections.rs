@@ -488,13 +488,13 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                 ViewSpec {
                     columns: &[
                         "process_group",
-                        "member_count",
                         "present_count",
+                        "member_count",
                         "matched_by",
                         "call_count",
                         "matched_count",
-                        "collective_count",
                         "complete_count",
+                        "collective_count",
                     ],
                     sums: &["call_count", "matched_count", "collective_count", "complete_count"],
                     most: 100,
