@@ -3,11 +3,11 @@
 mod chances;
 mod correlation;
 pub(crate) mod imbalance;
-mod report;
+mod notes;
 pub mod tables;
 mod words;
 
-use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::collectives::GroupSelection;
 use crate::facts::experts::expert_layers;
 use crate::job::Job;
@@ -24,6 +24,8 @@ impl Analysis for Experts {
             title: "layers of experts: tokens, expert time, hot ranks, waiting in exchanges",
             explain: include_str!("page.md"),
             tables: tables::ALL,
+            views: &tables::VIEWS,
+            rollups: &tables::ROLLUPS,
             takes_steps: false,
             takes: &[AcrossOption::Group],
             joins_ranks: true,
@@ -41,9 +43,10 @@ impl Analysis for Experts {
     fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let layers = JobLayers::of(job);
         let shown = GroupSelection::new(job, options);
+        let notes = notes::notes(job, &layers, &shown).into_iter();
         Output {
             tables: tables::build(job, &layers, &shown),
-            views: report::views(job, &layers, &shown, options),
+            notes: notes.map(|text| ViewNote { view: "", text }).collect(),
             ..Output::default()
         }
     }

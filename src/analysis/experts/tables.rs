@@ -1,12 +1,15 @@
-//! The tables of expert layers.
+//! The tables of expert layers, and what is printed of them.
 
 use crate::collectives::GroupSelection;
 use crate::experts::chances::LayerChances;
+use crate::facts::direction::Direction;
 use crate::job::delay::{StepKey, step_of};
-use crate::job::experts::{JobLayer, JobLayers, exchange_wait};
+use crate::job::experts::{JobLayer, JobLayers, combine_waits, exchange_wait};
 use crate::job::{Job, Member};
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_base::table::view::{Keep, ViewSpec};
 use hta_base::units::Ns;
 use hta_trace::collective::{CollectiveCall, CollectiveKind};
 
@@ -37,6 +40,33 @@ table! {
         sizes_agree: Option<bool>, "", "each member received what each other sent it; null: not recorded";
         p_value: Option<f64>, "",
             "how often chance alone makes one rank as hot in this layer over all steps; null: too few steps";
+        combine_wait_ns: Option<i64>, "ns", "what its ranks wait in the combine, together";
+        label: Text, "", "the layer in words: its name or position, and the direction unless it is forward";
+    }
+}
+
+table! {
+    /// The layers of experts over all their passes; times are means of a pass. What compares ranks is null if
+    /// it is in no pass.
+    pub(crate) struct ExpertLayersOverSteps, ExpertLayerOverStepsRow = "expert_layers_over_steps"
+        by "process_group, direction, position, label" {
+        process_group: Text, "", "name and members of the group", "group";
+        direction: Text, "", "part of the step: forward, backward, recompute";
+        position: u32, "", "position among the layers of the step and direction, from 0";
+        label: Text, "", "the layer in words, as in expert_layers", "layer";
+        pass_count: u64, "", "passes" => rows;
+        hot_ranks: Option<Text>, "", "ranks with the largest expert time of a pass", "hot rank"
+            => list(hot_rank);
+        max_ns: Option<f64>, "ns", "largest expert time of a rank", "largest" => mean(max_ns);
+        mean_ns: Option<f64>, "ns", "mean expert time of the ranks", "mean" => mean(mean_ns);
+        excess_ns: Option<f64>, "ns", "largest less mean: what the others wait for", "excess"
+            => mean(excess_ns);
+        max_over_mean: Option<f64>, "", "largest number of tokens over the mean, weighted by the excess",
+            "tokens, max/mean" => mean(max_over_mean, excess_ns);
+        token_share_pct: Option<f64>, "%", "share of the excess that is due to tokens, weighted by it",
+            "by tokens" => mean(token_share_pct, excess_ns);
+        combine_wait_ns: Option<f64>, "ns", "what the ranks wait in the combine, together", "others wait"
+            => mean(combine_wait_ns);
     }
 }
 
@@ -65,10 +95,57 @@ table! {
             "of the dispatch and the barriers around it, waiting for other ranks; null: not matched";
         combine_wait_ns: Option<i64>, "ns", "the same of the combine";
         transfer_ns: Option<i64>, "ns", "of both, the rest";
+        label: Text, "", "the layer in words, as in expert_layers";
     }
 }
 
-pub(super) const ALL: &[&TableSpec] = &[ExpertLayers::SPEC, ExpertRanks::SPEC];
+table! {
+    /// The passes of all recorded ranks through each layer of experts; times are means of a pass of a rank.
+    pub(crate) struct ExpertPasses, ExpertPassRow = "expert_passes" by "direction, position, label" {
+        direction: Text, "", "part of the step: forward, backward, recompute";
+        position: u32, "", "position among the layers of the step and direction, from 0";
+        label: Text, "", "the layer in words, as in expert_layers", "layer";
+        pass_count: u64, "", "passes" => rows;
+        expert_ns: Option<f64>, "ns", "time of the experts; null: inside fused kernels", "experts"
+            => mean(expert_ns);
+        dispatch_ns: Option<f64>, "ns", "length of the dispatch; null: a fused kernel" => mean(dispatch_ns);
+        combine_ns: Option<f64>, "ns", "length of the combine; null: a fused kernel" => mean(combine_ns);
+    }
+}
+
+pub(super) const ALL: &[&TableSpec] =
+    &[ExpertLayers::SPEC, ExpertLayersOverSteps::SPEC, ExpertRanks::SPEC, ExpertPasses::SPEC];
+
+pub(super) const ROLLUPS: [Rollup; 2] = [
+    Rollup::of(ExpertLayers::SPEC, ExpertLayersOverSteps::SPEC),
+    Rollup::of(ExpertRanks::SPEC, ExpertPasses::SPEC),
+];
+
+pub(super) const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "Expert time by layer, mean of its passes",
+        columns: &[
+            "label",
+            "process_group",
+            "hot_ranks",
+            "max_ns",
+            "mean_ns",
+            "excess_ns",
+            "max_over_mean",
+            "token_share_pct",
+            "combine_wait_ns",
+        ],
+        optional: &["process_group"],
+        keep: &[Keep::Known("max_ns")],
+        by: "excess_ns",
+        ..ViewSpec::of(ExpertLayersOverSteps::SPEC)
+    },
+    ViewSpec {
+        title: "Layers of experts, mean of a pass of a rank",
+        columns: &["label", "expert_ns", "dispatch_ns", "combine_ns"],
+        ..ViewSpec::of(ExpertPasses::SPEC)
+    },
+];
 
 pub(super) fn build(job: &Job, layers: &JobLayers, shown: &GroupSelection) -> Vec<Batch> {
     let chances = LayerChances::of(job, layers);
@@ -105,7 +182,15 @@ fn push_layer(
         token_share_pct: l.balance.and_then(|b| b.token_share).map(|share| share * 100.0),
         sizes_agree: l.agrees,
         p_value,
+        combine_wait_ns: l.balance.map(|_| combine_waits(job, l)),
+        label: &label(&l.name, l.ordinal, l.direction),
     });
+}
+
+/// The layer as it is called, else by its position; with the part of the step unless it is the forward.
+fn label(name: &str, ordinal: u32, direction: Direction) -> String {
+    let name = if name.is_empty() { format!("layer {ordinal}") } else { name.to_string() };
+    if direction == Direction::Forward { name } else { format!("{name}, {}", direction.name()) }
 }
 
 fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
@@ -149,6 +234,7 @@ fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
                 dispatch_wait_ns: dispatch_wait,
                 combine_wait_ns: combine_wait,
                 transfer_ns: transfer(dispatch).zip(transfer(combine)).map(|(a, b)| a + b),
+                label: &label(&l.name, l.ordinal, l.direction),
             });
         }
     }
@@ -156,6 +242,6 @@ fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
 }
 
 /// How long an exchange takes, ns; `None` for a fused kernel, which multiplies as well.
-pub(super) fn length_alone(call: &CollectiveCall) -> Option<Ns> {
+fn length_alone(call: &CollectiveCall) -> Option<Ns> {
     (call.shape.kind != CollectiveKind::Fused).then(|| call.span.len())
 }
