@@ -5,6 +5,7 @@ mod few;
 mod found;
 mod hosts;
 mod links;
+mod notes;
 mod peaks;
 mod places;
 mod rule;
@@ -14,7 +15,6 @@ mod simulated_tests;
 pub mod tables;
 mod transfers;
 mod verdict;
-mod view;
 mod wires;
 mod words;
 
@@ -22,10 +22,13 @@ pub(crate) use found::Fabric;
 pub(crate) use saved::{SavedTransfers, SlowTransfers};
 pub(crate) use wires::TransferLink;
 
-use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::collectives::GroupSelection;
 use crate::fabric::peaks::{FabricDeviceRow, FabricDevices, FabricPeaks, LINKS, NIC_GBIT};
-use crate::fabric::tables::{FabricGroups, FabricPlaces, group_table, place_table};
+use crate::fabric::tables::{
+    FabricClasses, FabricGroups, FabricPlaces, FabricVisibility, ROLLUPS, SLOW, VIEWS, class_table,
+    group_table, place_table,
+};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
@@ -38,7 +41,9 @@ impl Analysis for FabricOf {
             stem: "fabric",
             title: "which host, rail, NIC or link makes transfers slow",
             explain: include_str!("page.md"),
-            tables: &[FabricPlaces::SPEC, FabricGroups::SPEC],
+            tables: &[FabricPlaces::SPEC, FabricVisibility::SPEC, FabricClasses::SPEC, FabricGroups::SPEC],
+            views: &VIEWS,
+            rollups: &ROLLUPS,
             kept_tables: &[FabricDevices::SPEC],
             settings: &[NIC_GBIT, LINKS],
             takes_steps: false,
@@ -62,14 +67,14 @@ impl Analysis for FabricOf {
         let fabric = job.shared(Fabric::of);
         let shown = GroupSelection::new(job, options);
         let peaks = FabricPeaks::new(partials, options);
-        let mut visible = view::visibility_view(&fabric, partials);
-        visible.notes.extend(peaks.problem.clone());
-        let classes = view::class_view(job, &fabric, options);
-        let views = [Some(visible), Some(classes).filter(|v| !v.rows.is_empty()), view::slow_view(&fabric)];
+        let limits = notes::limits(&fabric).into_iter().chain(peaks.problem.clone());
+        let limits = limits.map(|text| ViewNote { view: "", text });
+        let slow = notes::slow_places(&fabric).into_iter().map(|text| ViewNote { view: SLOW, text });
+        let places = [place_table(&fabric), class_table(job, &fabric)];
         Output {
-            tables: vec![place_table(&fabric), group_table(job, &fabric, &shown, &peaks)],
-            observations: view::observations(&fabric),
-            views: views.into_iter().flatten().collect(),
+            tables: places.into_iter().chain([group_table(job, &fabric, &shown, &peaks)]).collect(),
+            observations: notes::observations(&fabric),
+            notes: limits.chain(slow).collect(),
             ..Output::default()
         }
     }

@@ -1,6 +1,7 @@
-//! The tables of the fabric.
+//! The tables of the fabric, and what is printed of them.
 
 use crate::collectives::GroupSelection;
+use crate::fabric::excess::{mean, quantile};
 use crate::fabric::found::Fabric;
 use crate::fabric::peaks::FabricPeaks;
 use crate::fabric::places::{FabricPlace, Seat};
@@ -9,7 +10,9 @@ use crate::fabric::verdict::{SlowPlaces, Visibility};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
+use hta_base::table::view::{Keep, ViewSpec};
 use hta_base::wording::ranks::rank_list;
 
 table! {
@@ -31,7 +34,8 @@ table! {
         set_id: Option<u32>, "", "number of the set of places with the same groups";
         set_size: u32, "places", "places that cannot be told from it before anything is slow; 0: invisible";
         groups: u32, "groups", "groups that are evidence of it";
-        factor: Option<f64>, "", "how many times slower than groups like them these are, over all steps";
+        factor: Option<f64>, "", "how many times slower than groups like them these are, over all steps",
+            "times slower";
         gain: Option<f64>, "", "what it explains: groups x (ln factor)^2, without those explained already";
         p_value: Option<f64>, "", "of the slow groups, by chance in any place; null: not slow";
         verdict: Option<Text>, "",
@@ -39,6 +43,72 @@ table! {
              few steps to tell a place; null: not slow";
     }
 }
+
+table! {
+    /// How many places of a kind the groups of the job can see.
+    pub(crate) struct FabricVisibility, FabricVisibilityRow = "fabric_visibility" by "kind, visible" {
+        kind: Text, "", "kind of place, as in fabric_places";
+        visible: Text, "", "alone, in set or invisible, as in fabric_places";
+        place_count: u64, "", "places", "places" => rows;
+        set_size_min: u32, "places", "smallest set", "smallest set" => min(set_size);
+        set_size_max: u32, "places", "largest set", "largest set" => max(set_size);
+    }
+}
+
+table! {
+    /// Groups that do the same, and which of them is slowest.
+    pub(crate) struct FabricClasses, FabricClassRow = "fabric_classes"
+        by "purpose, member_count, across_hosts, kind, size_least_bytes" {
+        purpose: Text, "", "what the groups are for", "groups for";
+        member_count: u32, "ranks", "members of each", "ranks";
+        across_hosts: Option<bool>, "", "they span hosts; null: hosts are not known";
+        kind: Text, "", "kind of collective; send_recv: messages";
+        size_least_bytes: i64, "bytes", "power of two below the size", "size from";
+        group_count: u32, "groups", "groups", "groups";
+        bus_gb_per_s: Option<f64>, "GB/s", "bus bandwidth, median of groups and steps", "bus GB/s";
+        slowest_factor: Option<f64>, "",
+            "how many times slower the slowest group is than what is not slow, over all steps; null: fewer \
+             than 3 groups", "times slower";
+        slowest_ranks: Option<Text>, "", "ranks of that group", "slowest ranks";
+    }
+}
+
+pub(super) const ROLLUPS: [Rollup; 1] = [Rollup::of(FabricPlaces::SPEC, FabricVisibility::SPEC)];
+
+/// The view of slow places.
+pub(super) const SLOW: &str = "Slow places";
+
+pub(super) const VIEWS: [ViewSpec; 3] = [
+    ViewSpec {
+        title: "Places of the fabric that the groups of the job can see",
+        columns: &["kind", "visible", "place_count", "set_size_min", "set_size_max"],
+        ..ViewSpec::of(FabricVisibility::SPEC)
+    },
+    ViewSpec {
+        title: "Transfers of groups that do the same",
+        columns: &[
+            "purpose",
+            "kind",
+            "size_least_bytes",
+            "member_count",
+            "group_count",
+            "bus_gb_per_s",
+            "slowest_factor",
+            "slowest_ranks",
+        ],
+        ..ViewSpec::of(FabricClasses::SPEC)
+    },
+    ViewSpec {
+        title: SLOW,
+        columns: &[
+            "kind", "host", "rail", "rank", "to_host", "to_rail", "to_rank", "factor", "p_value", "verdict",
+        ],
+        optional: &["host", "rail", "rank", "to_host", "to_rail", "to_rank"],
+        keep: &[Keep::Known("verdict")],
+        by: "gain",
+        ..ViewSpec::of(FabricPlaces::SPEC)
+    },
+];
 
 table! {
     /// One row per group (of messages, per pair of ranks), kind, size and step: the middle transfer of its
@@ -112,6 +182,34 @@ pub(crate) fn place_table(fabric: &Fabric) -> Batch {
                 .or_else(|| factor.map(|f| groups.len() as f64 * f.ln().max(0.0).powi(2))),
             p_value: slow.map(|s| s.p_value),
             verdict: slow.map(|s| s.verdict.name()),
+        });
+    }
+    table.finish()
+}
+
+/// The classes, and in each the slowest group.
+pub(crate) fn class_table(job: &Job, fabric: &Fabric) -> Batch {
+    let mut table = FabricClasses::default();
+    for (class, groups) in &fabric.transfers.classes {
+        let z = fabric.compared.get(class).map(|c| c.z.as_slice()).unwrap_or_default();
+        let middle = |z: &Vec<Option<f64>>| mean(z.iter().flatten().copied());
+        let slowest = z.iter().enumerate().filter_map(|(i, z)| Some((i, middle(z)?)));
+        let slowest = slowest.reduce(|a, b| if b.1 > a.1 { b } else { a });
+        let rates =
+            groups.iter().flat_map(|g| g.steps.iter().flatten().map(|t| g.bus_rate(*t, class.members)));
+        let mut rates: Vec<f64> = rates.collect();
+        rates.sort_by(f64::total_cmp);
+        let ranks = slowest.and_then(|(i, _)| groups.get(i)).map(|g| rank_list(&g.link.ranks(job)));
+        table.push(FabricClassRow {
+            purpose: &class.purpose,
+            member_count: class.members,
+            across_hosts: class.spans,
+            kind: class.kind,
+            size_least_bytes: class.size_least(),
+            group_count: groups.len() as u32,
+            bus_gb_per_s: quantile(&rates, 0.5),
+            slowest_factor: slowest.map(|(_, z)| z.exp()),
+            slowest_ranks: ranks.as_deref(),
         });
     }
     table.finish()
