@@ -284,6 +284,7 @@ impl<'a> Pair<'a, '_> {
             work_diff_ns: kernel.map(NameDiff::diff),
             work_count_diff: kernel.map(|n| n.count as i64 - n.usual_count as i64),
             joined_by: None,
+            is_worst: false,
             rank_count: None,
             slow_rank_count: None,
             fused_diff_ns: classes[4].2,

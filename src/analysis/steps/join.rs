@@ -51,7 +51,6 @@ pub(crate) struct SlowStep<'a> {
     pub(crate) slow: Vec<u32>,
     /// The rank and device with most additional time of its own; the others wait for it.
     pub(crate) worst: SlowStepRow<'a>,
-    pub(crate) several_devices: bool,
 }
 
 pub(crate) fn slow_steps<'a>(
@@ -80,22 +79,25 @@ pub(crate) fn slow_steps<'a>(
         // Of equal rows, the first is chosen.
         let worst = rows.iter().rev().max_by_key(|a| a.own()).copied()?;
         let ranks_with = having.get(&place).copied().unwrap_or(0);
-        let several_devices = rows.len() > ranks.len();
-        Some(SlowStep { key: place.1, joined_by, ranks: ranks_with, slow: ranks, worst, several_devices })
+        Some(SlowStep { key: place.1, joined_by, ranks: ranks_with, slow: ranks, worst })
     };
     slow.into_iter().filter_map(step).collect()
 }
 
-/// Fills in the number of ranks on which each slow step is slow. `found` must be in order of its key.
-pub(crate) fn join(batch: &Batch, found: &[SlowStep], by_label: bool) -> Batch {
+/// Fills in which row of each slow step is the worst, and where ranks can be compared the number of ranks on
+/// which it is slow. `found` must then be in order of its key.
+pub(crate) fn join(batch: &Batch, found: &[SlowStep], by_label: bool, comparable: bool) -> Batch {
+    let place = |row: &SlowStepRow| (row.rank, row.device, row.step);
+    let worst: BTreeSet<_> = found.iter().map(|s| place(&s.worst)).collect();
     let mut table = SlowSteps::default();
     for row in SlowSteps::rows(batch) {
-        let key = key(row.step, row.step_label, by_label);
+        let key = key(row.step, row.step_label, by_label).filter(|_| comparable);
         let step = key.and_then(|k| found.get(found.binary_search_by_key(&k, |s| s.key).ok()?));
         table.push(SlowStepRow {
             joined_by: step.map(|s| s.joined_by),
             rank_count: step.map(|s| s.ranks),
             slow_rank_count: step.map(|s| s.slow.len() as u32),
+            is_worst: worst.contains(&place(&row)),
             ..row
         });
     }

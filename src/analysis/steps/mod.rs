@@ -17,7 +17,7 @@ use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmi
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use differ::{StepDifferenceTables, differences};
-use hta_base::table::schema::Batch;
+use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, ratio};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::{Step, iteration_kind};
@@ -39,6 +39,7 @@ impl Analysis for StepTimes {
                 SlowStepHost::SPEC,
                 SlowStepWork::SPEC,
             ],
+            views: &tables::VIEWS,
             observes_serving: false,
             needs: &[Capability::Steps],
             takes: &[AcrossOption::KernelWaitMax],
@@ -70,8 +71,9 @@ impl Analysis for StepTimes {
         if options.wants(SlowStepWork::SPEC) {
             give(work.finish());
         }
-        let tables =
-            vec![steps(trace, &chosen, &judged), summary(trace, &chosen, &judged), slow_steps.finish()];
+        let steps = steps(trace, &chosen, &judged);
+        let summary = summary(trace, &chosen, &judged, &steps);
+        let tables = vec![steps, summary, slow_steps.finish()];
         let reason = match (trace.steps.steps.is_empty(), chosen.is_empty()) {
             (true, _) => Some("no steps"),
             (false, true) => Some("none of the steps asked for"),
@@ -80,8 +82,8 @@ impl Analysis for StepTimes {
         Partial { rank: trace.rank, tables, reason }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        report::reduce(partials)
     }
 }
 
@@ -152,7 +154,7 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
     table.finish()
 }
 
-fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
+fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge, steps: &Batch) -> Batch {
     let mut table = StepSummary::default();
     let over = |s: &&&Step| s.window.len() - judged.of(s.index).summary.p50;
     let slow = || chosen.iter().filter(|s| judged.of(s.index).is_slow(s.window.len()) == Some(true));
@@ -162,6 +164,7 @@ fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
     // Steps that do more work are longer by design.
     if let Some(slowest) = if judged.alike.is_some() { most_over().or_else(longest) } else { longest() } {
         let s = &judged.all.summary;
+        let variation = s.std.filter(|_| s.mean > 0.0 && judged.alike.is_none()).map(|x| x / s.mean);
         // Slow partial steps do not count in the statistics, but they do in the cost of slow steps.
         let beside: Ns =
             slow().filter(|s| s.is_partial && !judged.all.all_partial).map(|s| s.window.len()).sum();
@@ -179,7 +182,7 @@ fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
             max_ns: s.max,
             std_ns: s.std,
             mad_ns: judged.all.mad,
-            variation_ratio: s.std.filter(|_| s.mean > 0.0 && judged.alike.is_none()).map(|x| x / s.mean),
+            variation_ratio: variation,
             slow_above_ns: judged.of(slowest.index).limit,
             slow_ns: slow().map(|x| over(&x)).sum(),
             slowest_step: slowest.index,
@@ -189,6 +192,8 @@ fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
             period_first: judged.alike.as_ref().map(|(p, _)| p.first),
             period_ns: judged.period_ns(),
             usual_ns: judged.of(slowest.index).summary.p50,
+            variation_pct: variation.map(|ratio| 100.0 * ratio),
+            marks: &tables::marks(&StepsTable::rows(steps).collect::<Vec<_>>()),
         });
     }
     table.finish()

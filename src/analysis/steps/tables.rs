@@ -1,7 +1,8 @@
-//! The tables of `steps`.
+//! The tables of `steps`, and what is printed of them.
 
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Fold, Keep, Note, ViewSpec};
 
 table! {
     /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.
@@ -38,12 +39,12 @@ table! {
     pub struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
         rank;
         step_rule: Text, "", "how steps were found";
-        step_count: u32, "", "steps";
-        full_count: u32, "", "steps that are not partial";
-        slow_count: u32, "", "slow steps, partial ones too";
+        step_count: u32, "", "steps", "of" => sum(step_count);
+        full_count: u32, "", "steps that are not partial", "full steps" => sum(full_count);
+        slow_count: u32, "", "slow steps, partial ones too" => sum(slow_count);
         dur_ns: i64, "ns", "summed length of the full steps (all when none is full) and the slow ones";
         min_ns: i64, "ns", "shortest";
-        median_ns: i64, "ns", "median; of an even number, the lower one in the middle";
+        median_ns: i64, "ns", "median; of an even number, the lower one in the middle" => median(median_ns);
         mean_ns: f64, "ns", "mean";
         p95_ns: i64, "ns", "95th percentile, nearest rank";
         max_ns: i64, "ns", "longest";
@@ -53,18 +54,23 @@ table! {
         slow_above_ns: Option<i64>, "ns",
             "a longer step is slow; with a period: of those that do as the longest step does; null with \
              fewer than three full steps";
-        slow_ns: i64, "ns", "how much longer slow steps took than the median, summed";
+        slow_ns: i64, "ns", "how much longer slow steps took than the median, summed", "time in slow steps"
+            => sum(slow_ns);
         slowest_step: u32, "",
             "index of the longest step, partial ones too (with a period: of the slow step that is longest \
              over its like)";
         slowest_label: Option<i64>, "", "number in its name";
-        slowest_ns: i64, "ns", "its length";
+        slowest_ns: i64, "ns", "its length", "longest" => max(slowest_ns);
         period: Option<u32>, "steps",
             "every how many steps one launches more work than the others, as with accumulated gradients: \
              steps are slow among those that do alike; null: none";
         period_first: Option<u32>, "", "index of the first of these steps";
         period_ns: Option<i64>, "ns", "length of a period by the medians of both kinds";
         usual_ns: i64, "ns", "median of the steps that do as the longest step does";
+        variation_pct: Option<f64>, "%", "std, of the mean; null with a period", "vary by";
+        marks: Text, "",
+            "a mark for each step, or for each of up to 24 groups of steps: how far the longest is over the \
+             median", "over the median";
     }
 }
 
@@ -82,11 +88,12 @@ table! {
         median_step: u32, "", "index of the median step: the first full step of median length";
         median_step_label: Option<i64>, "", "number in its name";
         median_dur_ns: i64, "ns", "its length";
-        diff_ns: i64, "ns", "dur - median_dur";
-        compute_diff_ns: i64, "ns", "difference of compute";
-        exposed_communication_diff_ns: i64, "ns", "difference of exposed communication";
-        copies_diff_ns: i64, "ns", "difference of copies";
-        idle_diff_ns: i64, "ns", "difference of idle time";
+        diff_ns: i64, "ns", "dur - median_dur", "longer by";
+        compute_diff_ns: i64, "ns", "difference of compute", "compute";
+        exposed_communication_diff_ns: i64, "ns", "difference of exposed communication",
+            "waiting or transfer";
+        copies_diff_ns: i64, "ns", "difference of copies", "copies";
+        idle_diff_ns: i64, "ns", "difference of idle time", "idle";
         host_wait_diff_ns: i64, "ns", "difference of idle time before the host submitted the next activity";
         kernel_wait_diff_ns: i64, "ns", "difference of idle time between launch and start";
         other_diff_ns: i64, "ns", "difference of other idle time: work held back, or launch unknown";
@@ -103,11 +110,90 @@ table! {
         work_count_diff: Option<i64>, "", "how many more of them there are";
         joined_by: Option<Text>, "",
             "label or index: how steps of different ranks were paired; null with one rank";
-        rank_count: Option<u32>, "", "ranks that have this step";
-        slow_rank_count: Option<u32>, "", "ranks on which it is slow";
-        fused_diff_ns: i64, "ns", "difference of fused kernels (exchange and product in one)";
+        rank_count: Option<u32>, "", "ranks that have this step", "of";
+        slow_rank_count: Option<u32>, "", "ranks on which it is slow", "slow on";
+        fused_diff_ns: i64, "ns", "difference of fused kernels (exchange and product in one)",
+            "fused kernels";
+        is_worst: bool, "",
+            "of the rows of this step on all ranks the one with most that is not communication: the others \
+             wait for it";
     }
 }
+
+/// Largest number of marks in a row of steps.
+pub(super) const STEPS_SHOWN: usize = 24;
+
+/// A row of marks, one per step or per group of steps: how far the longest is above the median.
+pub(super) fn marks(steps: &[StepRow]) -> String {
+    let n = steps.len();
+    let cells = n.min(STEPS_SHOWN);
+    let mark = |step: &StepRow| {
+        let over = step.ratio_to_median.unwrap_or(1.0) - 1.0;
+        match over {
+            _ if step.is_slow != Some(true) && step.is_partial => (0, '_'),
+            x if x >= 1.0 => (5, '@'),
+            x if x >= 0.25 => (4, '#'),
+            x if x >= 0.1 => (3, '+'),
+            x if x >= 0.05 => (2, '-'),
+            _ => (1, '.'),
+        }
+    };
+    (0..cells)
+        .filter_map(|c| steps[c * n / cells..(c + 1) * n / cells].iter().map(mark).max())
+        .map(|m| m.1)
+        .collect()
+}
+
+/// The view below which slow steps are explained.
+pub(super) const SLOW: &str = "What slow steps have more of";
+
+pub(super) const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "How long steps take",
+        columns: &[
+            "rank",
+            "full_count",
+            "step_count",
+            "median_ns",
+            "slowest_ns",
+            "variation_pct",
+            "slow_count",
+            "marks",
+        ],
+        keep: &[Keep::IsNot("step_rule", &["capture"])],
+        by: "slow_ns",
+        fold: Fold::Worst,
+        notes: &[
+            Note::Text(
+                "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that \
+                 is not slow",
+            ),
+            Note::Text("median, variation (standard deviation by mean): over full steps"),
+        ],
+        ..ViewSpec::of(StepSummary::SPEC)
+    },
+    ViewSpec {
+        title: SLOW,
+        columns: &[
+            "step",
+            "rank",
+            "device",
+            "slow_rank_count",
+            "rank_count",
+            "diff_ns",
+            "compute_diff_ns",
+            "exposed_communication_diff_ns",
+            "copies_diff_ns",
+            "idle_diff_ns",
+            "fused_diff_ns",
+        ],
+        optional: &["device", "slow_rank_count", "rank_count", "fused_diff_ns"],
+        keep: &[Keep::Positive("is_worst")],
+        by: "diff_ns",
+        notes: &[Note::Text("against the rank's own median step; parts sum to the difference")],
+        ..ViewSpec::of(SlowSteps::SPEC)
+    },
+];
 
 table! {
     /// The idle time of a slow step and of the median step by what the device waited for; diff_ns of a step
