@@ -23,7 +23,7 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::Step;
 use measure::measure;
 use phases::{EnginePlace, counted_iterations, slow_iterations};
-use tables::{IterationCategories, IterationPhases};
+use tables::{IterationCategories, IterationKinds, IterationPhases, IterationWork};
 pub use tables::{IterationRow, IterationsTable};
 
 pub struct IterationsOf;
@@ -37,7 +37,15 @@ impl Analysis for IterationsOf {
             stem: "iterations",
             title: "iterations of inference engines: batch, period, gaps, tokens per second",
             explain: include_str!("page.md"),
-            tables: &[IterationsTable::SPEC, IterationPhases::SPEC, IterationCategories::SPEC],
+            tables: &[
+                IterationsTable::SPEC,
+                IterationPhases::SPEC,
+                IterationKinds::SPEC,
+                IterationCategories::SPEC,
+                IterationWork::SPEC,
+            ],
+            views: &tables::VIEWS,
+            rollups: &tables::ROLLUPS,
             needs: &[Capability::DeviceTime, Capability::Steps],
             ..About::DEFAULT
         }
@@ -77,8 +85,8 @@ impl Analysis for IterationsOf {
         }
     }
 
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        report::reduce(partials, options)
+    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
+        report::reduce(partials)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::iterations::chosen::{ChosenIteration, IterationKind, rate};
 use crate::iterations::measure::Measured;
 use crate::iterations::tables::{
-    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases, IterationRow,
+    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases,
 };
 use crate::steps::judge::StepStats;
 use crate::summary::Summary;
@@ -22,24 +22,6 @@ pub struct EnginePlace<'a> {
 
 /// Number of the process, phase, mode and batch.
 pub(crate) type KindKey<'a> = (Option<u32>, Option<&'a str>, Option<&'a str>, Option<u64>);
-
-/// Whether an iteration is of a phase and batch.
-fn is_of(key: &KindKey, r: &IterationRow) -> bool {
-    let (process, phase, mode, requests) = *key;
-    process.is_none_or(|rank| rank == r.rank)
-        && (phase, requests) == (r.phase, r.requests)
-        && (phase.is_some() || mode == r.mode)
-}
-
-/// The mean bubble of iterations with a next one: what follows the last one is the end of the recording.
-pub(crate) fn mean_bubble(key: &KindKey, of: &[IterationPhaseRow], all: &[IterationRow]) -> Ns {
-    let with_next = || all.iter().filter(|r| is_of(key, r) && r.is_counted && r.gap_ns.is_some());
-    let (sum, count): (Ns, Ns) = match with_next().count() as Ns {
-        0 => (of.iter().map(|r| r.host_exposed_ns).sum(), of.iter().map(|r| r.counted as Ns).sum()),
-        n => (with_next().map(|r| r.host_exposed_ns).sum::<Ns>(), n),
-    };
-    sum / count.max(1)
-}
 
 /// Fewest iterations from which the first one after the profiler started is left out of averages.
 const FEWEST: usize = 3;
@@ -124,6 +106,8 @@ fn push_kind(
     };
     let time = |c: &&ChosenIteration| c.m.host_period.filter(|_| by_host).unwrap_or(c.m.period);
     let periods = Summary::new(timed.iter().map(time).collect());
+    let followed: Vec<&ChosenIteration> =
+        if has_period { measured().copied().collect() } else { counted.to_vec() };
     let windows = Summary::new(counted.iter().map(|c| c.m.window.len()).collect());
     let busy: Ns = counted.iter().map(|c| c.m.window_busy).sum();
     let sum = |of: &[&ChosenIteration], tokens: fn(&ChosenIteration) -> Option<u64>| {
@@ -161,6 +145,10 @@ fn push_kind(
         host_exposed_ns: counted.iter().map(|c| c.m.host_exposed).sum(),
         gpu_sum_ns: counted.iter().map(|c| c.m.gpu_sum).sum(),
         tokens_per_s: sum(&timed, |c| c.m.host.about.progress()).and_then(|n| rate(n, periods.sum)),
+        process_rank: process.map(|_| rank),
+        is_bound: !has_period,
+        bubble_ns: followed.iter().map(|c| c.m.host_exposed).sum(),
+        bubble_count: followed.len() as u64,
     });
 }
 

@@ -1,11 +1,10 @@
-//! The report on iterations: one row for each phase and batch, all ranks together.
+//! What stands out of iterations, and the line about them under the head of a report.
 
-use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::iterations::phases::{KindKey, mean_bubble};
+use crate::api::{Certainty, Observation, Output, Partial, ViewNote, rows};
+use crate::iterations::phases::KindKey;
 use crate::iterations::tables::{
     IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
 };
-use crate::population::reasons;
 use hta_base::order_statistics::{median, median_of_sorted};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::plural;
@@ -18,21 +17,14 @@ const IDLE_PCT: f64 = 5.0;
 /// Share of one category from which it is said, percent.
 const CATEGORY_PCT: f64 = 50.0;
 
-pub fn reduce(partials: &[Partial], options: &Options) -> Output {
-    let mut tables = Vec::new();
-    for spec in [IterationsTable::SPEC, IterationPhases::SPEC, IterationCategories::SPEC] {
-        tables.extend(partials.iter().filter_map(|p| p.table(spec).cloned()));
-    }
+pub fn reduce(partials: &[Partial]) -> Output {
     let all: Vec<IterationRow> = rows::<IterationsTable>(partials).collect();
     if all.is_empty() {
-        // Most traces are not of an engine, so a report on all analyses does not mention it.
-        let why = reasons(partials).join("\n");
-        let hint = "hint: hta explain serving lists the names that are read, and how to record them";
-        return Output { tables, raw: Some(format!("{why}\n{hint}\n")), ..Output::default() };
+        return Output::default();
     }
-    let views = vec![phases_view(partials, &all, options), categories_view(partials, options)];
+    let notes = how_found(&all).into_iter().map(|text| ViewNote { view: "", text }).collect();
     let headline = headline(partials);
-    Output { tables, observations: observations(partials, &all), views, headline, ..Output::default() }
+    Output { observations: observations(partials, &all), notes, headline, ..Output::default() }
 }
 
 fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>)> {
@@ -102,84 +94,6 @@ fn headline(partials: &[Partial]) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) -> View {
-    let kinds = by_kind(partials);
-    let mut notes = reasons(partials);
-    notes.extend(how_found(all));
-    let has_processes = kinds.iter().any(|(key, _)| key.0.is_some());
-    let hidden = kinds.len().saturating_sub(options.top);
-    if hidden > 0 {
-        notes.push(format!("{} of phase and batch in the table", plural(hidden, "more kind")));
-    }
-    let all_by = |basis: &str| kinds.iter().any(|(_, of)| of.iter().all(|r| r.basis == basis));
-    if all_by("window") {
-        notes.push(
-            "<=: no iteration follows, so the rate is that of the window alone, an upper bound".to_string(),
-        );
-    }
-    if all_by("host") {
-        notes.push(
-            "<=: what follows is lost, so the period is that of the ranges on the host, and the rate an \
-             upper bound"
-                .to_string(),
-        );
-    }
-    notes.push(
-        "gap idle, bubble: mean of an iteration; the bubble is idle time after the window and the range on \
-         the host"
-            .to_string(),
-    );
-    let has_bare = kinds.iter().flat_map(|(_, of)| of).any(|r| r.bare_communication_ns > 0);
-    if has_bare {
-        notes.push("exposed: communication that no compute hides, mean of a period".to_string());
-    }
-    let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
-        let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
-        let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
-        let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
-        let rate = KindRate::of(of);
-        let at_most = if rate.is_bound { "<= " } else { "" };
-        let lost: u64 = of.iter().map(|r| r.lost_count).sum();
-        let of_these = if lost > 0 { format!(" ({} lost)", fmt_count(lost)) } else { String::new() };
-        let process = has_processes.then(|| key.0.map_or("-".to_string(), |n| n.to_string()));
-        let cells = vec![
-            key.1.or(key.2).unwrap_or("-").to_string(),
-            key.3.map_or("-".to_string(), |n| n.to_string()),
-            fmt_count(of.iter().map(|r| r.iteration_count).sum()) + &of_these,
-            fmt_ns(rate.period),
-            fmt_ns(usual(of, |r| r.window_p50_ns)),
-            fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
-            fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
-            fmt_ns(mean_bubble(key, of, all)),
-        ];
-        let exposed = has_bare.then(|| fmt_ns(sum(|r| r.bare_communication_ns) / counted));
-        let rate = rate.tokens_per_s.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(r)));
-        process.into_iter().chain(cells).chain(exposed).chain([rate]).collect()
-    };
-    let process = has_processes.then_some(("process", Align::Right));
-    let exposed = has_bare.then_some(("exposed", Align::Right));
-    View {
-        title: "Iterations by phase and batch".to_string(),
-        columns: process
-            .into_iter()
-            .chain([
-                ("phase", Align::Left),
-                ("batch", Align::Right),
-                ("iterations", Align::Right),
-                ("period", Align::Right),
-                ("window", Align::Right),
-                ("GPU busy", Align::Right),
-                ("gap idle", Align::Right),
-                ("bubble", Align::Right),
-            ])
-            .chain(exposed)
-            .chain([("tokens/s", Align::Right)])
-            .collect(),
-        rows: kinds.iter().take(options.top).map(row).collect(),
-        notes,
-    }
-}
-
 /// By which rule iterations were found that no engine named.
 fn how_found(all: &[IterationRow]) -> Vec<String> {
     let mut out = Vec::new();
@@ -213,28 +127,6 @@ fn categories(partials: &[Partial]) -> Vec<(String, u64, Ns)> {
         sums.into_iter().map(|(key, (count, ns))| (name(key), count, ns)).collect();
     out.sort_by(|a, b| (Reverse(a.2), &a.0).cmp(&(Reverse(b.2), &b.0)));
     out
-}
-
-fn categories_view(partials: &[Partial], options: &Options) -> View {
-    let all = categories(partials);
-    let total: Ns = all.iter().map(|c| c.2).sum();
-    let row = |(name, count, ns): &(String, u64, Ns)| {
-        vec![name.clone(), fmt_count(*count), fmt_ns(*ns), fmt_pct(percent(*ns, total))]
-    };
-    View {
-        title: "What iterations launch".to_string(),
-        columns: vec![
-            ("category", Align::Left),
-            ("activities", Align::Right),
-            ("time", Align::Right),
-            ("of GPU time", Align::Right),
-        ],
-        rows: all.iter().take(options.top).map(row).collect(),
-        notes: vec![
-            "by the names of kernels; summed durations, where kernels overlap more than the windows"
-                .to_string(),
-        ],
-    }
 }
 
 fn observations(partials: &[Partial], all: &[IterationRow]) -> Vec<Observation> {

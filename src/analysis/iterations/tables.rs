@@ -1,7 +1,9 @@
-//! The tables of `iterations`.
+//! The tables of `iterations`, and what is printed of them.
 
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Note, ViewSpec};
 
 table! {
     /// One row per iteration of an inference engine and device. idle_before_graph + idle_in_graph_call +
@@ -143,8 +145,100 @@ table! {
         gpu_sum_ns: i64, "ns", "summed duration of what they launched";
         tokens_per_s: Option<f64>, "tokens/s",
             "tokens that they bring requests on / sum of the periods; null if one's is not known";
+        process_rank: Option<u32>, "", "number of the process, as rank; null as process";
+        is_bound: bool, "", "basis is not period, so the rate is an upper bound";
+        bubble_ns: i64, "ns",
+            "sum of the scheduler's bubbles after counted iterations with a next one, or after all counted \
+             if none has";
+        bubble_count: u64, "", "iterations in that sum";
     }
 }
+
+table! {
+    /// Iterations of one phase and batch over all ranks of a process; periods, windows and rates are medians
+    /// of the ranks.
+    pub(crate) struct IterationKinds, IterationKindRow = "iteration_kinds"
+        by "window_ns descending, process_rank, phase, mode, requests" {
+        process_rank: Option<u32>, "", "the process, beside others that are no ranks of one job", "process";
+        phase: Option<Text>, "", "as in iterations";
+        mode: Option<Text>, "", "the engine's own word, if the phase is not known";
+        requests: Option<u64>, "", "batch: requests of each iteration", "batch";
+        iteration_count: u64, "", "iterations", "count" => sum(iteration_count);
+        lost_count: u64, "", "of these, lost ones: what they launched is not recorded" => sum(lost_count);
+        counted: u64, "", "of these, in the statistics" => sum(counted);
+        period_count: u64, "", "of the counted, with a next one" => sum(period_count);
+        period_ns: i64, "ns", "median of the ranks' median periods" => median(period_p50_ns);
+        window_p50_ns: i64, "ns", "median of the ranks' median windows", "window" => median(window_p50_ns);
+        window_ns: i64, "ns", "sum of the windows" => sum(window_ns);
+        window_busy_ns: i64, "ns", "sum of the busy time in them" => sum(window_busy_ns);
+        window_busy_pct: Option<f64>, "%", "busy share of the windows", "GPU busy"
+            => percent(window_busy_ns, window_ns);
+        gap_idle_ns: i64, "ns", "sum of the idle time in gaps after them" => sum(gap_idle_ns);
+        gap_idle_mean_ns: Option<f64>, "ns", "mean of it", "gap idle" => ratio(gap_idle_ns, period_count);
+        bubble_ns: i64, "ns", "sum of the scheduler's bubbles, as in iteration_phases" => sum(bubble_ns);
+        bubble_count: u64, "", "iterations in that sum" => sum(bubble_count);
+        bubble_mean_ns: Option<f64>, "ns", "mean bubble", "bubble" => ratio(bubble_ns, bubble_count);
+        bare_communication_ns: i64, "ns", "sum of the communication that no compute hides"
+            => sum(bare_communication_ns);
+        bare_mean_ns: Option<f64>, "ns", "mean of it in a period", "exposed"
+            => ratio(bare_communication_ns, counted);
+        tokens_per_s: Option<f64>, "tokens/s", "median of the ranks", "tokens/s" => median(tokens_per_s);
+        is_bound: bool, "", "the rate is an upper bound on all ranks", "upper bound" => min(is_bound);
+    }
+}
+
+const BOUND: &str = "upper bound: no iteration follows, so the rate is that of the window alone, or what \
+                     follows is lost, so the period is that of the ranges on the host";
+const BUBBLE: &str = "gap idle, bubble: mean of an iteration; the bubble is idle time after the window and the \
+                      range on the host";
+
+pub(super) const ROLLUPS: [Rollup; 2] = [
+    Rollup::of(IterationPhases::SPEC, IterationKinds::SPEC),
+    Rollup::of(IterationCategories::SPEC, IterationWork::SPEC),
+];
+
+pub(super) const VIEWS: [ViewSpec; 2] = [
+    ViewSpec {
+        title: "Iterations by phase and batch",
+        columns: &[
+            "process_rank",
+            "phase",
+            "mode",
+            "requests",
+            "iteration_count",
+            "lost_count",
+            "period_ns",
+            "window_p50_ns",
+            "window_busy_pct",
+            "gap_idle_mean_ns",
+            "bubble_mean_ns",
+            "bare_mean_ns",
+            "tokens_per_s",
+            "is_bound",
+        ],
+        optional: &["process_rank", "phase", "mode", "lost_count", "bare_mean_ns", "is_bound"],
+        notes: &[
+            Note::If("is_bound", BOUND),
+            Note::Text(BUBBLE),
+            Note::If(
+                "bare_communication_ns",
+                "exposed: communication that no compute hides, mean of a period",
+            ),
+        ],
+        none: "hint: hta explain serving lists the names that are read, and how to record them",
+        ..ViewSpec::of(IterationKinds::SPEC)
+    },
+    ViewSpec {
+        title: "What iterations launch",
+        columns: &["category", "sub_category", "activity_count", "sum_ns"],
+        optional: &["sub_category"],
+        shares: &[("sum_ns", "of GPU time")],
+        notes: &[Note::Text(
+            "by the names of kernels; summed durations, where kernels overlap more than the windows",
+        )],
+        ..ViewSpec::of(IterationWork::SPEC)
+    },
+];
 
 table! {
     /// What the activities of iterations of one phase and batch are for, of all iterations; sum_ns adds up to
@@ -163,5 +257,17 @@ table! {
         activity_count: u64, "", "activities";
         sum_ns: i64, "ns", "their summed duration";
         share_pct: Option<f64>, "%", "of what these iterations launched";
+    }
+}
+
+table! {
+    /// What the activities of all iterations are for, over all ranks.
+    pub(crate) struct IterationWork, IterationWorkRow = "iteration_work"
+        by "sum_ns descending, category, sub_category" {
+        category: Text, "", "what they do, as in kernel_categories";
+        sub_category: Text, "", "part of it, as in iteration_categories", "part";
+        activity_count: u64, "", "activities" => sum(activity_count);
+        sum_ns: i64, "ns", "their summed duration", "time" => sum(sum_ns);
+        rank_count: u32, "", "ranks that have them" => ranks;
     }
 }
