@@ -89,10 +89,11 @@ use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::lost::{LostTime, ways};
 use crate::diagnosis::pauses::HostPauses;
 use crate::diagnosis::recorded_time::RecordedTime;
-use crate::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
+use crate::diagnosis::role_tables::{RoleLoops, RolePhaseTable, RolesOverPeriods};
 use crate::diagnosis::sampled_metrics::{LinkSamples, SampledMeans};
 use crate::diagnosis::threat::MemoryThreats;
 use crate::diagnosis::timeline::{OwnedIdle, TimelineTable, TimelineWaits, waits};
+use crate::diagnosis::views::{TimeByOwner, TimeByRanks};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use hta_trace::interval::Union;
@@ -124,7 +125,12 @@ impl Analysis for DiagnosisOf {
                 HostPauses::SPEC,
                 RolePhaseTable::SPEC,
                 RoleLoops::SPEC,
+                RolesOverPeriods::SPEC,
+                TimeByRanks::SPEC,
+                TimeByOwner::SPEC,
             ],
+            views: &views::VIEWS,
+            rollups: &role_tables::ROLLUPS,
             kept_tables: &[
                 LostTime::SPEC,
                 LostHostTime::SPEC,
@@ -222,12 +228,10 @@ impl Analysis for DiagnosisOf {
         let names = tables::finding_names(&found, job);
         let (lines, account) = (tables::lines(&told), tables::time_account(&found, job));
         let mut tables = vec![findings, evidence, names, lines, account, waits(job, &found.account)];
-        for of_ranks in [KernelRepairs::SPEC, SampledMeans::SPEC, HostPauses::SPEC, RecordedTime::SPEC] {
-            tables.extend(partials.iter().filter_map(|p| p.table(of_ranks)).cloned());
-        }
-        tables.extend(role_tables::role_tables(job));
-        let mut views = vec![views::by_rank(&found, job, options), views::by_owner(&found)];
-        views.extend(role_tables::view(job));
-        Output { tables, views, verdict: Some(told), ..Output::default() }
+        let (by_ranks, mut notes) = views::by_rank(&found, job);
+        let (by_owner, note) = views::by_owner(&found);
+        tables.extend(role_tables::role_tables(job).into_iter().chain([by_ranks, by_owner]));
+        notes.extend(role_tables::note(job).into_iter().chain(note));
+        Output { tables, notes, verdict: Some(told), ..Output::default() }
     }
 }

@@ -1,11 +1,13 @@
-//! What the roles of a job do in each period of its loop, as tables and for people.
+//! What the roles of a job do in each period of its loop.
 
-use crate::api::{Align, View};
+use crate::api::ViewNote;
+use crate::diagnosis::views::ROLES;
 use crate::job::loops::{JobLoops, LoopPeriod};
 use crate::job::{Job, RankSummary};
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, percent};
 use hta_trace::role_phase::LoopPhase;
 use std::collections::BTreeMap;
 
@@ -46,8 +48,36 @@ table! {
         tail_pct: Option<f64>, "%", "the tail, of the period";
         engine_count: Option<u32>, "",
             "engines of the rollout: ranks that share collectives meanwhile are one";
+        rank_time_ns: i64, "ns", "phase_ns + idle_ns: the period times the ranks";
     }
 }
+
+table! {
+    /// The roles of a job over all periods of its loop.
+    pub(crate) struct RolesOverPeriods, RoleOverPeriodsRow = "roles_over_periods" by "role" {
+        role: Text, "", "role of the programs; of a job of one program `all`";
+        rank_count: u32, "", "ranks of the role with phases" => max(rank_count);
+        period_count: u64, "", "periods", "periods" => rows;
+        period_sum_ns: i64, "ns", "length of all periods" => sum(period_ns);
+        period_ns: Option<f64>, "ns", "mean period" => ratio(period_sum_ns, period_count);
+        rank_time_ns: i64, "ns", "periods times the ranks" => sum(rank_time_ns);
+        phase_ns: i64, "ns", "time in phases" => sum(phase_ns);
+        phase_pct: Option<f64>, "%", "of the ranks' time", "in phases" => percent(phase_ns, rank_time_ns);
+        idle_ns: i64, "ns", "time in none" => sum(idle_ns);
+        idle_pct: Option<f64>, "%", "of the ranks' time", "idle" => percent(idle_ns, rank_time_ns);
+        waits_rollout_ns: i64, "ns", "part of the idle time in which another rank generates"
+            => sum(waits_rollout_ns);
+        waits_rollout_pct: Option<f64>, "%", "of the ranks' time", "others generate"
+            => percent(waits_rollout_ns, rank_time_ns);
+        waits_train_ns: i64, "ns", "part in which another rank trains" => sum(waits_train_ns);
+        waits_train_pct: Option<f64>, "%", "of the ranks' time", "others train"
+            => percent(waits_train_ns, rank_time_ns);
+        tail_ns: Option<i64>, "ns", "ends of the rollouts, as in role_loops" => sum(tail_ns);
+        tail_pct: Option<f64>, "%", "of the periods", "rollout tail" => percent(tail_ns, period_sum_ns);
+    }
+}
+
+pub(super) const ROLLUPS: [Rollup; 1] = [Rollup::of(RoleLoops::SPEC, RolesOverPeriods::SPEC)];
 
 /// The tables of the loops of a job; without rows if it has none.
 pub(super) fn role_tables(job: &Job) -> [Batch; 2] {
@@ -144,49 +174,16 @@ fn push_sums(table: &mut RoleLoops, job: &Job, number: u32, period: &LoopPeriod)
             tail_ns: tail.map(|tail| tail.span.len()),
             tail_pct: tail.and_then(|tail| percent(tail.span.len(), length)),
             engine_count: tail.map(|tail| tail.engines),
+            rank_time_ns: sum.phases + sum.idle,
         });
     }
 }
 
-/// The roles over all periods; `None` if the job has no loop.
-pub(super) fn view(job: &Job) -> Option<View> {
-    let loops = JobLoops::of(job);
-    let time: Ns = loops.periods.iter().map(|period| period.span.len()).sum();
-    let mut by_role: BTreeMap<&str, RoleSums> = BTreeMap::new();
-    for (role, own) in loops.periods.iter().flat_map(|period| sums(job, period)) {
-        let sum = by_role.entry(role).or_default();
-        (sum.ranks, sum.generates) = (sum.ranks.max(own.ranks), sum.generates || own.generates);
-        (sum.phases, sum.idle) = (sum.phases + own.phases, sum.idle + own.idle);
-        (sum.rollout, sum.train) = (sum.rollout + own.rollout, sum.train + own.train);
-    }
-    let tail: Ns = loops.periods.iter().filter_map(|period| period.tail).map(|tail| tail.span.len()).sum();
-    let rows = by_role.into_iter().map(|(role, sum)| {
-        let whole = sum.phases + sum.idle;
-        let share = |ns: Ns| fmt_pct(percent(ns, whole));
-        let tail = if sum.generates { fmt_pct(percent(tail, time)) } else { "-".to_string() };
-        let cells = [share(sum.phases), share(sum.idle), share(sum.rollout), share(sum.train), tail];
-        [role.to_string(), sum.ranks.to_string()].into_iter().chain(cells).collect()
-    });
-    let columns = vec![
-        ("role", Align::Left),
-        ("ranks", Align::Right),
-        ("in phases", Align::Right),
-        ("idle", Align::Right),
-        ("while others generate", Align::Right),
-        ("while others train", Align::Right),
-        ("rollout tail", Align::Right),
-    ];
-    let count = loops.periods.len() as Ns;
-    let title = match loops.withheld {
-        Some(_) => "Roles".to_string(),
-        None if count == 0 => return None,
-        None => format!("Roles in {count} periods of the loop, {} each", fmt_ns(time / count)),
-    };
-    let notes = loops.withheld.map(|why| {
-        format!(
-            "phases of roles are not compared: {why}; record all processes on one host, or with times since \
-             1970"
-        )
-    });
-    Some(View { title, columns, rows: rows.collect(), notes: notes.into_iter().collect() })
+/// Why the roles are not compared, if they are not.
+pub(super) fn note(job: &Job) -> Option<ViewNote> {
+    let why = JobLoops::of(job).withheld?;
+    let text = format!(
+        "phases of roles are not compared: {why}; record all processes on one host, or with times since 1970"
+    );
+    Some(ViewNote { view: ROLES, text })
 }

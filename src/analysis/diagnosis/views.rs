@@ -1,17 +1,110 @@
 //! The printed tables: the account by rank, and by owner.
 
-use crate::api::{Align, Options, View};
+use crate::api::ViewNote;
 use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::finding_id;
 use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::role_tables::RolesOverPeriods;
 use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use crate::job::mesh::Coordinates;
-use crate::verdict::TIME_PARTS;
 use crate::worst_first::alike;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::table::view::{Note, ViewSpec};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
 use std::hash::Hash;
+
+table! {
+    /// The time of each rank, or of several alike, means of a step: those that make others wait first, then
+    /// those with the least compute.
+    pub(crate) struct TimeByRanks, TimeByRanksRow = "time_by_ranks" by "position" {
+        position: u32, "", "place in the order, from 1";
+        ranks: Text, "", "the ranks in words";
+        device: Option<i64>, "", "device, of a rank with several";
+        rank_count: u32, "ranks", "number of the ranks";
+        is_late: bool, "", "they make others wait";
+        time_ns: i64, "ns", "time of a step, or of what is recorded without steps", "time";
+        compute_pct: Option<f64>, "%", "of it in compute", "compute";
+        fused_pct: Option<f64>, "%", "in fused kernels", "fused";
+        waiting_pct: Option<f64>, "%", "waiting for other ranks", "waiting";
+        transfer_pct: Option<f64>, "%", "in transfer", "transfer";
+        unmatched_pct: Option<f64>, "%", "in communication that is not matched", "unmatched";
+        copies_pct: Option<f64>, "%", "in copies", "copies";
+        idle_pct: Option<f64>, "%", "idle", "idle";
+        finished_early_pct: Option<f64>, "%", "while another device needs longer for the step",
+            "finished early";
+    }
+}
+
+table! {
+    /// The time of all devices and steps by what it is for, or what costs it.
+    pub(crate) struct TimeByOwner, TimeByOwnerRow = "time_by_owner" by "position" {
+        position: u32, "", "place in the order, from 1";
+        owner: Text, "", "what the time is for, or the cause that costs it", "where it goes";
+        finding_id: Option<Text>, "", "the cause, as in findings; null: none";
+        is_withheld: bool, "", "the recording does not support the cause", "withheld";
+        time_ns: i64, "ns", "time of a step and device, or of a device without steps", "time";
+        share_pct: Option<f64>, "%", "of all time", "of all time";
+    }
+}
+
+pub(super) const VIEWS: [ViewSpec; 3] = [
+    ViewSpec {
+        title: "Where the time of each rank went",
+        columns: &[
+            "ranks",
+            "device",
+            "time_ns",
+            "compute_pct",
+            "fused_pct",
+            "waiting_pct",
+            "transfer_pct",
+            "unmatched_pct",
+            "copies_pct",
+            "idle_pct",
+            "finished_early_pct",
+        ],
+        optional: &[
+            "device",
+            "fused_pct",
+            "waiting_pct",
+            "transfer_pct",
+            "unmatched_pct",
+            "copies_pct",
+            "idle_pct",
+            "finished_early_pct",
+        ],
+        ..ViewSpec::of(TimeByRanks::SPEC)
+    },
+    ViewSpec {
+        title: OWNERS,
+        columns: &["owner", "is_withheld", "time_ns", "share_pct"],
+        optional: &["is_withheld"],
+        ..ViewSpec::of(TimeByOwner::SPEC)
+    },
+    ViewSpec {
+        title: ROLES,
+        columns: &[
+            "role",
+            "rank_count",
+            "period_count",
+            "period_ns",
+            "phase_pct",
+            "idle_pct",
+            "waits_rollout_pct",
+            "waits_train_pct",
+            "tail_pct",
+        ],
+        notes: &[Note::Text("others generate, others train: idle time in which another rank does")],
+        ..ViewSpec::of(RolesOverPeriods::SPEC)
+    },
+];
+
+const OWNERS: &str = "Where the time of all devices went";
+pub(super) const ROLES: &str = "Roles in the periods of the loop";
 
 /// A row of the printed table: ranks, and the sums of their parts over steps.
 struct RankLine {
@@ -33,11 +126,15 @@ impl RankLine {
         percent(self.sums[part], self.whole())
     }
 
-    /// Length and shares as they are printed, means of a step and rank.
-    fn cells(&self, steps: Ns, parts: &[usize]) -> Vec<String> {
-        let mut cells = vec![fmt_ns(self.whole() / steps / self.ranks.len().max(1) as Ns)];
-        cells.extend(parts.iter().map(|i| fmt_pct(self.share(*i))));
-        cells
+    /// Length, a mean of a step and rank.
+    fn time(&self, steps: Ns) -> Ns {
+        self.whole() / steps / self.ranks.len().max(1) as Ns
+    }
+
+    /// Length and shares as they are printed.
+    fn cells(&self, steps: Ns) -> Vec<String> {
+        let shares = (0..TimePart::ALL.len()).map(|i| fmt_pct(self.share(i)));
+        [fmt_ns(self.time(steps))].into_iter().chain(shares).collect()
     }
 
     /// Whether both lose about the same time to the same parts.
@@ -117,7 +214,7 @@ fn summed<K: Eq + Hash>(lines: Vec<RankLine>, key: impl Fn(&RankLine) -> K) -> V
 
 /// The account by rank, means of a step; ranks whose rows are equal are one row, those that make others wait
 /// first, then those with the least compute. Each device of a rank with several has a row of its own.
-pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
+pub(super) fn by_rank(found: &Diagnosis, job: &Job) -> (Batch, Vec<ViewNote>) {
     let account = &found.account;
     let n = account.steps.len().max(1) as Ns;
     let mut sums: BTreeMap<(u32, Option<i64>), [Ns; 8]> = BTreeMap::new();
@@ -125,9 +222,6 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
         let sum = sums.entry((job.parts[part as usize].rank, device)).or_default();
         sum.iter_mut().zip(TimePart::ALL).for_each(|(to, part)| *to += part.of(&cell.parts));
     }
-    // Columns without any time are left out.
-    let is_used = |i: usize| sums.values().any(|of| of[i] > 0);
-    let used: Vec<usize> = (0..TimePart::ALL.len()).filter(|i| *i == 0 || is_used(*i)).collect();
     let has_several = |rank: u32| sums.range((rank, None)..=(rank, Some(i64::MAX))).nth(1).is_some();
     // The ranks that make others wait first.
     let late: Vec<u32> = found
@@ -146,7 +240,7 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     };
     // Each device of a rank has a row of its own.
     let own = |line: &RankLine| line.device.map(|device| (line.ranks.clone(), device));
-    let mut rows = summed(lines().collect(), |line| (own(line), line.cells(n, &used)));
+    let mut rows = summed(lines().collect(), |line| (own(line), line.cells(n)));
     let mut alike_pct = None;
     if rows.len() > 2
         && let Some(coordinates) = found.topology.coordinates()
@@ -159,47 +253,51 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     }
     rows.iter_mut().for_each(|r| r.ranks.sort_unstable());
     rows.sort_by_key(|r| (!r.is_late, r.sums[0] / r.ranks.len() as Ns, r.ranks.clone(), r.device));
-    let hidden = rows.len().saturating_sub(options.top);
-    rows.truncate(options.top);
-    let of_time = if found.trust.has_steps { found.trust.step_noun() } else { "recorded" };
-    let mut columns = vec![("ranks", Align::Left), (of_time, Align::Right)];
-    columns.extend(used.iter().map(|i| (TIME_PARTS[*i].1, Align::Right)));
-    let mut notes = Vec::new();
-    if hidden > 0 {
-        notes.push(format!(
-            "{hidden} more rows of ranks that compute for longer (--top {})",
-            options.top + hidden
-        ));
-    }
-    if let Some(pct) = alike_pct {
+    let note = alike_pct.map(|pct| {
         let points = if pct > 1.0 { "points" } else { "point" };
-        notes.push(format!("rows of several ranks: means; their shares differ by at most {pct} {points}"));
+        format!("rows of several ranks: means; their shares differ by at most {pct} {points}")
+    });
+    let mut table = TimeByRanks::default();
+    for (position, r) in (1u32..).zip(&rows).filter(|_| !account.steps.is_empty()) {
+        table.push(TimeByRanksRow {
+            position,
+            ranks: &found.topology.in_column(&r.ranks),
+            device: r.device,
+            rank_count: r.ranks.len() as u32,
+            is_late: r.is_late,
+            time_ns: r.time(n),
+            compute_pct: r.share(0),
+            fused_pct: r.share(1),
+            waiting_pct: r.share(2),
+            transfer_pct: r.share(3),
+            unmatched_pct: r.share(4),
+            copies_pct: r.share(5),
+            idle_pct: r.share(6),
+            finished_early_pct: r.share(7),
+        });
     }
-    let row = |r: RankLine| {
-        let device = r.device.map_or(String::new(), |d| format!(" device {d}"));
-        let name = found.topology.in_column(&r.ranks) + &device;
-        std::iter::once(name).chain(r.cells(n, &used)).collect()
+    let time = match found.trust.has_steps {
+        true => format!("time: mean of one {}", found.trust.step_noun()),
+        false => "time: all that is recorded".to_string(),
     };
-    View {
-        title: "Where the time of each rank went".to_string(),
-        columns,
-        rows: if account.steps.is_empty() { Vec::new() } else { rows.into_iter().map(row).collect() },
-        notes,
-    }
+    let notes = [Some(time), note].into_iter().flatten();
+    let notes = notes.filter(|_| !rows.is_empty()).map(|text| ViewNote { view: "", text });
+    (table.finish(), notes.collect())
 }
 
 /// The account by part and cause, of all devices and steps.
-pub(super) fn by_owner(found: &Diagnosis) -> View {
+pub(super) fn by_owner(found: &Diagnosis) -> (Batch, Option<ViewNote>) {
     let account = &found.account;
-    let mut rows: Vec<(Ns, Vec<String>)> = Vec::new();
+    let mut rows: Vec<OwnedTime> = Vec::new();
     let mut owned: BTreeMap<TimePart, Ns> = BTreeMap::new();
     let n = account.steps.len().max(1) as Ns * i64::from(account.devices.max(1));
-    let line = |what: String, ns: Ns| (ns, vec![what, fmt_ns(ns / n), fmt_pct(percent(ns, account.all()))]);
+    let line =
+        |owner: &str, ns: Ns| OwnedTime { ns, owner: owner.to_string(), finding: None, is_withheld: false };
     for c in &found.causes {
         let ns = c.owned_sum();
         if ns > 0 {
-            let withheld = if c.is_withheld() { " (withheld)" } else { "" };
-            rows.push(line(format!("{}{withheld}", c.words.what), ns));
+            let (finding, is_withheld) = (Some(finding_id(c)), c.is_withheld());
+            rows.push(OwnedTime { finding, is_withheld, ..line(&c.words.what, ns) });
         }
         for ((_, _, part), ns) in &c.owned {
             *owned.entry(*part).or_default() += ns;
@@ -214,13 +312,13 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     ] {
         let rest = account.sum(part) - owned.get(&part).copied().unwrap_or(0);
         if rest > 0 {
-            rows.push(line(what.to_string(), rest));
+            rows.push(line(what, rest));
         }
     }
-    rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let (compute, title) = match found.trust.vendor {
-        DeviceVendor::Host => ("Compute: operators", "Where the time of all CPUs went"),
-        _ => ("Compute", "Where the time of all devices went"),
+    rows.sort_by_key(|of| std::cmp::Reverse(of.ns));
+    let compute = match found.trust.vendor {
+        DeviceVendor::Host => "Compute: operators",
+        _ => "Compute",
     };
     let each = match (found.trust.vendor, found.trust.has_steps, found.trust.has_iterations) {
         (DeviceVendor::Host, true, false) => "a step and rank",
@@ -232,19 +330,30 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     };
     let fused = account.sum(TimePart::Fused);
     if fused > 0 {
-        rows.insert(0, line("Fused kernels (exchange and product in one)".to_string(), fused));
+        rows.insert(0, line("Fused kernels (exchange and product in one)", fused));
     }
-    rows.insert(0, line(compute.to_string(), account.sum(TimePart::Compute)));
-    View {
-        title: title.to_string(),
-        columns: vec![("where it goes", Align::Left), (each, Align::Right), ("of all time", Align::Right)],
-        rows: if account.steps.is_empty() {
-            Vec::new()
-        } else {
-            rows.into_iter().map(|(_, cells)| cells).collect()
-        },
-        notes: Vec::new(),
+    rows.insert(0, line(compute, account.sum(TimePart::Compute)));
+    let mut table = TimeByOwner::default();
+    for (position, of) in (1u32..).zip(&rows).filter(|_| !account.steps.is_empty()) {
+        table.push(TimeByOwnerRow {
+            position,
+            owner: &of.owner,
+            finding_id: of.finding.as_deref(),
+            is_withheld: of.is_withheld,
+            time_ns: of.ns / n,
+            share_pct: percent(of.ns, account.all()),
+        });
     }
+    let note = || ViewNote { view: OWNERS, text: format!("time: mean of {each}") };
+    (table.finish(), (!account.steps.is_empty()).then(note))
+}
+
+/// Time of all devices and steps, ns, with its owner.
+struct OwnedTime {
+    ns: Ns,
+    owner: String,
+    finding: Option<String>,
+    is_withheld: bool,
 }
 
 #[cfg(test)]
