@@ -5,7 +5,7 @@
 //! analysis that it replaces in a run ([`chosen`]). No analysis knows that another one exists.
 
 /// Describes an answer: the tool whose definitions it uses, its stem, its title, its page (the file `STEM.md`
-/// beside it) and its tables.
+/// beside it) and its tables, all of which are printed as they are.
 macro_rules! head {
     ($tool:expr, $stem:literal, $title:literal, [$($table:ident),+]) => {
         hta_analysis::api::About {
@@ -15,6 +15,11 @@ macro_rules! head {
             tables: &[$($table::SPEC),+],
             definitions: $tool,
             takes_steps: Option::<&str>::is_none(&$tool),
+            views: {
+                const VIEWS: &[hta_base::table::view::ViewSpec] =
+                    &[$(hta_base::table::view::ViewSpec::whole($table::SPEC)),+];
+                VIEWS
+            },
             ..hta_analysis::api::About::DEFAULT
         }
     };
@@ -25,7 +30,6 @@ pub mod nsys;
 mod osdi25;
 pub mod pyprof;
 mod registry;
-mod shown;
 mod tensorboard;
 mod tracelens;
 

@@ -4,9 +4,7 @@
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, load_all};
-use crate::shown::concatenated;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_trace::rank_trace::RankTrace;
@@ -50,10 +48,6 @@ impl Analysis for HtaAnnotations {
         let tables = vec![on_gpu(trace, &rows), on_cpu(trace, &rows)];
         let reason = tables.iter().all(Batch::is_empty).then_some("no annotations");
         Partial { rank: trace.rank, tables, reason }
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

@@ -4,9 +4,7 @@ use crate::hta::NAME;
 use crate::hta::groups::{length, merge};
 use crate::hta::loader::{HtaClass, HtaRow, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
-use crate::shown::concatenated;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_trace::rank_trace::RankTrace;
 
@@ -33,10 +31,6 @@ impl Analysis for HtaBreakdown {
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         temporal(trace)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

@@ -9,11 +9,10 @@
 use crate::hta::NAME;
 use crate::hta::loader::{HtaClass, load_all};
 use crate::hta::statistics::Describe;
-use crate::shown::concatenated;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::view::ViewSpec;
 use hta_trace::args::Arg;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
@@ -59,17 +58,18 @@ fn kind(name: &str) -> &str {
 
 pub(crate) struct Copies;
 
+const VIEWS: [ViewSpec; 1] = [ViewSpec::whole(BandwidthSummary::SPEC)];
+
 impl Analysis for Copies {
     fn about(&self) -> About {
-        head!(Some(NAME), "copies", "HTA's memory bandwidth", [BandwidthSummary, BandwidthSeries])
+        About {
+            views: &VIEWS,
+            ..head!(Some(NAME), "copies", "HTA's memory bandwidth", [BandwidthSummary, BandwidthSeries])
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         bandwidth(trace, give)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, &[BandwidthSummary::SPEC])
     }
 }
 

@@ -6,10 +6,8 @@
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, load_all};
-use crate::shown::concatenated;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_analysis::cupti::{counters_of, is_range, operators_of};
-use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_trace::rank_trace::RankTrace;
@@ -46,10 +44,6 @@ impl Analysis for HtaCupti {
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         counters(trace)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

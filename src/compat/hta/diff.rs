@@ -9,12 +9,12 @@
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, all_rows};
-use crate::shown::view;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::view::{ViewScope, ViewSpec};
 use hta_trace::rank_trace::{RankTrace, StepFilter};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,6 +179,9 @@ fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Cont
     all
 }
 
+/// Number of rows of each table that are printed.
+const SHOWN: usize = 40;
+
 const DEVICE_TYPES: [&str; 3] = ["ALL", "CPU", "GPU"];
 
 /// Makes both tables from the tables that `map` made for the two sets.
@@ -218,8 +221,11 @@ pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
         }
     }
     let tables = vec![compared.finish(), ops.finish()];
-    let views = [HtaDiffTable::SPEC, OpsDiff::SPEC].iter().map(|s| view(s, &tables)).collect();
-    Output { tables, views, ..Output::default() }
+    let scope =
+        ViewScope { tables: &tables, top: SHOWN, of_steps: false, is_one_rank: false, option: &|_| None };
+    let views = [ViewSpec::whole(HtaDiffTable::SPEC), ViewSpec::whole(OpsDiff::SPEC)];
+    let shown = views.iter().filter_map(|view| view.rows(&scope).ok().flatten()).collect();
+    Output { tables, shown, ..Output::default() }
 }
 
 #[cfg(test)]

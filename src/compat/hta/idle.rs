@@ -2,10 +2,8 @@
 
 use crate::hta::NAME;
 use crate::hta::loader::{HtaRow, NO_ROWS, load};
-use crate::shown::concatenated;
 use hashbrown::HashMap;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_trace::category::Class;
@@ -36,10 +34,6 @@ impl Analysis for HtaIdle {
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         idle(trace)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

@@ -4,7 +4,6 @@ use crate::hta::NAME;
 use crate::hta::groups::merge;
 use crate::hta::loader::{HtaClass, HtaRow, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
-use crate::shown::{concatenated, view};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_base::table;
@@ -145,9 +144,5 @@ fn reduce(partials: &[Partial]) -> Output {
             percentage: rounded_percent(sums[set], total, 1),
         });
     }
-    let types = table.finish();
-    let mut out = concatenated(partials, &[KernelNames::SPEC]);
-    out.views.insert(0, view(KernelTypes::SPEC, std::slice::from_ref(&types)));
-    out.tables.insert(0, types);
-    out
+    Output { tables: vec![table.finish()], ..Output::default() }
 }

@@ -6,13 +6,12 @@
 
 use crate::hta::NAME;
 use crate::hta::loader::{HtaRow, load_all};
-use crate::shown::concatenated;
 use hashbrown::{HashMap, HashSet};
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
 use hta_base::table;
 use hta_base::table::schema::Table;
+use hta_base::table::view::ViewSpec;
 use hta_base::units::Ns;
 use hta_trace::rank_trace::RankTrace;
 
@@ -49,10 +48,13 @@ const NAMES: [&str; 5] = [
 
 pub(crate) struct HtaLaunches;
 
+const VIEWS: [ViewSpec; 1] = [ViewSpec::whole(LaunchOutliers::SPEC)];
+
 impl Analysis for HtaLaunches {
     fn about(&self) -> About {
         About {
             settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
+            views: &VIEWS,
             ..head!(Some(NAME), "launches", "HTA's launch calls", [HtaLaunchStats, LaunchOutliers])
         }
     }
@@ -60,10 +62,6 @@ impl Analysis for HtaLaunches {
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let settings = &options.settings;
         launches(trace, give, settings.ns(&RUNTIME_OUTLIER), settings.ns(&DELAY_OUTLIER))
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, &[LaunchOutliers::SPEC])
     }
 }
 

@@ -3,9 +3,7 @@
 use crate::hta::NAME;
 use crate::hta::loader::{HtaClass, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
-use crate::shown::concatenated;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_base::units::Span;
 use hta_trace::interval::Union;
@@ -29,10 +27,6 @@ impl Analysis for HtaOverlap {
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         overlap(trace)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

@@ -14,10 +14,8 @@
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, load_all};
-use crate::shown::concatenated;
 use hashbrown::HashMap;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_analysis::patterns::{MIN_LENGTH, OP};
 use hta_analysis::settings::Setting;
 use hta_base::table;
@@ -59,10 +57,6 @@ impl Analysis for HtaPatterns {
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         sequences(trace, options)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

@@ -8,12 +8,11 @@
 use crate::hta::NAME;
 use crate::hta::loader::load_all;
 use crate::hta::statistics::Describe;
-use crate::shown::concatenated;
 use hashbrown::{HashMap, HashSet};
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table};
+use hta_base::table::view::ViewSpec;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -72,17 +71,18 @@ struct QueuePoint {
 
 pub(crate) struct HtaQueue;
 
+const VIEWS: [ViewSpec; 1] = [ViewSpec::whole(QueueSummary::SPEC)];
+
 impl Analysis for HtaQueue {
     fn about(&self) -> About {
-        head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries])
+        About {
+            views: &VIEWS,
+            ..head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries])
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         queue(trace, give)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, &[QueueSummary::SPEC])
     }
 }
 

@@ -5,11 +5,9 @@
 //! Its classes: copies (not memsets) are memory, names with nccl, rccl or cross_device_reduce are
 //! communication, the rest is compute.
 
-use crate::shown::concatenated;
 use crate::tracelens::NAME;
 use hashbrown::HashSet;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
+use hta_analysis::api::{About, Analysis, Options, Partial, RowEmitter};
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
@@ -38,10 +36,6 @@ impl Analysis for TraceLensBreakdown {
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
         gpu_timeline(trace)
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        concatenated(partials, self.about().tables)
     }
 }
 

@@ -5,10 +5,11 @@ mod rows;
 
 use self::heuristic::{Choice, Rank, potential_stragglers};
 use crate::hta::NAME;
-use hta_analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_base::table::view::{Note, ViewSpec};
 use hta_trace::rank_trace::RankTrace;
 
 table! {
@@ -22,12 +23,22 @@ table! {
     }
 }
 
+const VIEWS: [ViewSpec; 1] = [ViewSpec {
+    title: "HTA's potential stragglers: who starts one kernel last",
+    columns: &["rank", "points", "kernel"],
+    notes: &[Note::Text(
+        "it says who starts last, not who is slow, and always names two: see `hta explain stragglers`",
+    )],
+    ..ViewSpec::of(Potential::SPEC)
+}];
+
 pub(crate) struct HtaStragglers;
 
 impl Analysis for HtaStragglers {
     fn about(&self) -> About {
         About {
             kept_tables: &[rows::StragglerEvents::SPEC],
+            views: &VIEWS,
             // HTA does not compare clocks. The ranks are joined only to compute the clocks in the table
             // `ranks`, as for hta's own `stragglers`.
             joins_ranks: true,
@@ -49,22 +60,13 @@ fn reduce(partials: &[Partial]) -> Output {
     // declaration.
     let ranks: Vec<Rank> = partials.iter().filter_map(rows::rank).collect();
     let mut table = Potential::default();
-    let mut view = View {
-        title: "HTA's potential stragglers: who starts one kernel last".to_string(),
-        columns: vec![("rank", Align::Left), ("points", Align::Right), ("kernel", Align::Left)],
-        rows: Vec::new(),
-        notes: vec![
-            "it says who starts last, not who is slow, and always names two: see `hta explain stragglers`"
-                .to_string(),
-        ],
-    };
     let found = if ranks.len() < 2 {
         Err("one rank cannot be compared".to_string())
     } else {
         potential_stragglers(&ranks, &Choice::default()).map_err(|e| e.to_string())
     };
-    match found {
-        Err(reason) => view.notes.push(format!("HTA has no answer here and raises an exception: {reason}")),
+    let note = match found {
+        Err(reason) => Some(format!("HTA has no answer here and raises an exception: {reason}")),
         Ok(s) => {
             for (position, rank) in s.ranks.iter().enumerate() {
                 let points = s.points.iter().find(|(r, _)| r == rank).map_or(0, |(_, p)| *p);
@@ -75,14 +77,12 @@ fn reduce(partials: &[Partial]) -> Output {
                     kernel: &s.kernel,
                     stream: s.stream,
                 });
-                view.rows.push(vec![rank.to_string(), points.to_string(), s.kernel.clone()]);
             }
-            if s.tied {
-                view.notes.push(
-                    "another rank has as many points: which one HTA names depends on the machine".to_string(),
-                );
-            }
+            s.tied.then(|| {
+                "another rank has as many points: which one HTA names depends on the machine".to_string()
+            })
         }
-    }
-    Output { tables: vec![table.finish()], views: vec![view], ..Output::default() }
+    };
+    let notes = note.map(|text| ViewNote { view: "", text }).into_iter().collect();
+    Output { tables: vec![table.finish()], notes, ..Output::default() }
 }
