@@ -34,6 +34,8 @@ pub struct ViewSpec {
     /// Columns (or all shares, as `share`) that are left out where one of some others is shown, because lines
     /// are narrow; one after another.
     pub gives_way: &'static [(&'static str, &'static [&'static str])],
+    /// Columns in which null stands for something, with its word; in the others it is `-`.
+    pub nulls: &'static [(&'static str, &'static str)],
     /// Rows that are shown: those for which all of these hold.
     pub keep: &'static [Keep],
     /// Columns that stand in the cell of another one behind what is in it, with what is between them, where
@@ -81,6 +83,7 @@ impl ViewSpec {
             columns: &[],
             optional: &[],
             gives_way: &[],
+            nulls: &[],
             keep: &[],
             joined: &[],
             by: "",

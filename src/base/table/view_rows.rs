@@ -35,6 +35,8 @@ pub struct ViewColumn {
     pub cells: CellType,
     /// Whether its values are flags.
     is_flag: bool,
+    /// What stands for null.
+    null: &'static str,
 }
 
 impl ViewColumn {
@@ -47,6 +49,7 @@ impl ViewColumn {
             doc: spec.doc,
             cells: if is_text { CellType::Text } else { spec.cells() },
             is_flag: spec.kind == "bool",
+            null: "-",
         }
     }
 
@@ -58,13 +61,13 @@ impl ViewColumn {
 
     /// A column that no table declares.
     fn made(name: &'static str, heading: Cow<'static, str>, cells: CellType) -> Self {
-        Self { name, heading, doc: "", cells, is_flag: false }
+        Self { name, heading, doc: "", cells, is_flag: false, null: "-" }
     }
 
-    /// A cell as people read it; `-` for null.
+    /// A cell as people read it.
     pub fn text(&self, value: &Value) -> String {
         match value {
-            Value::Null => "-".to_string(),
+            Value::Null => self.null.to_string(),
             Value::Text(text) if text.is_empty() => "-".to_string(),
             Value::Text(text) => text.to_string(),
             Value::Int(v) if self.is_flag => if *v == 0 { "no" } else { "yes" }.to_string(),
@@ -352,6 +355,9 @@ impl<'a> KeptRows<'a> {
         };
         let mut columns: Vec<ViewColumn> =
             shown.iter().filter_map(|at| self.specs.get(*at)).map(column).collect();
+        for (name, word) in self.view.nulls {
+            columns.iter_mut().filter(|c| c.name == *name).for_each(|c| c.null = word);
+        }
         let mut notes = Vec::new();
         if is_folded {
             notes.extend(self.fold(&shown, &columns));
