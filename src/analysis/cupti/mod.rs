@@ -84,6 +84,7 @@ const VIEW: ViewSpec = ViewSpec {
     title: "Counted floating-point operations by operator",
     also: &[CuptiPairing::SPEC],
     columns: &["op", "range_count", "flop_count"],
+    nulls: &[("op", "(none)")],
     shares: &[("flop_count", "share")],
     notes: &[Note::Made(unpaired)],
     ..ViewSpec::of(CountedOperators::SPEC)

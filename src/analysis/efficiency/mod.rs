@@ -70,6 +70,7 @@ const VIEWS: [ViewSpec; 2] = [
             "communication_efficiency",
             "orchestration_efficiency",
         ],
+        nulls: &[("process_group", "all")],
         keep: &[Keep::Is("scope", &["job", "group"])],
         per: "step_count",
         notes: &[Note::Made(fused)],

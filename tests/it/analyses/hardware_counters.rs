@@ -1,6 +1,6 @@
 //! Recorded hardware counters on traces whose numbers can be checked by eye.
 
-use crate::run::{Answer, Record, answer, options};
+use crate::run::{Answer, PrintedView, Record, answer, options};
 use hta_testkit::{Format, TraceBuilder, us};
 use std::path::PathBuf;
 
@@ -256,13 +256,11 @@ fn samples_that_were_overwritten_are_counted() {
     assert_eq!(health.count(hta::health::Counter::CounterSamplesLost), 3 + 2);
 }
 
-/// Rows and notes of the printed table of recorded counters.
-fn printed(t: TraceBuilder) -> (Vec<Vec<String>>, Vec<String>) {
+/// The printed table of recorded counters.
+fn printed(t: TraceBuilder) -> PrintedView {
     let (_folder, paths) = write(&[t]);
-    let answer = answer(&paths, &options());
-    let mut views = answer.views().into_iter();
-    let view = views.find(|v| v.title.starts_with("Hardware counters")).expect("the view");
-    (view.rows, view.notes)
+    let mut views = answer(&paths, &options()).views().into_iter();
+    views.find(|v| v.title.starts_with("Hardware counters")).expect("the view")
 }
 
 /// A device draws 300 W from 0 to 90 us. The trace stays one of device 0.
@@ -275,24 +273,25 @@ fn with_power_of(t: TraceBuilder, device: i64) -> TraceBuilder {
 }
 
 #[test]
-fn every_device_with_counters_is_named() {
+fn a_device_that_is_not_the_only_one_at_work_is_named() {
     let kernel = || {
         let mut t = TraceBuilder::new().rank(0);
         t.thread(1).launch(us(1)..us(2)).kernel("k", 7, us(4)..us(80));
         t
     };
     let names = |devices: &[i64]| {
-        printed(devices.iter().copied().fold(kernel(), with_power_of))
-            .0
-            .into_iter()
-            .map(|row| format!("{} {}", row[0], row[1]))
-            .collect::<Vec<_>>()
+        let view = printed(devices.iter().copied().fold(kernel(), with_power_of));
+        let idle = view.notes.iter().find_map(|note| note.strip_prefix("sampled, but without activities: "));
+        let keys = view.columns.iter().filter(|c| ["ranks", "device"].contains(&c.as_str())).count();
+        let names: Vec<String> = view.rows.iter().map(|row| row[..keys].join(" device ")).collect();
+        (names, idle.unwrap_or_default().to_string())
     };
-    assert_eq!(names(&[0]), ["0 0"]);
-    assert_eq!(names(&[5]), ["0 5"]);
-    assert_eq!(names(&[0, 5]), ["0 0", "0 5"]);
+    let [own, other] = [String::new(), "device 5 of rank 0".to_string()];
+    assert_eq!(names(&[0]), (vec!["0".to_string()], own.clone()));
+    assert_eq!(names(&[5]), (vec!["0".to_string()], other.clone()));
+    assert_eq!(names(&[0, 5]), (vec!["0 device 0".to_string(), "0 device 5".to_string()], other));
     // This is no device.
-    assert_eq!(names(&[0, -5]), ["0 0"]);
+    assert_eq!(names(&[0, -5]), (vec!["0".to_string()], own));
 }
 
 #[test]
@@ -300,8 +299,8 @@ fn counters_without_any_mean_are_a_sentence() {
     let mut t = TraceBuilder::new().rank(0);
     t.thread(1).launch(us(1)..us(2)).kernel("k", 7, us(4)..us(80));
     t.hardware_counter("Temperature (C)", us(10), 50.0);
-    let (rows, notes) = printed(t);
-    assert_eq!(rows, [["0", "0"]]);
+    let PrintedView { rows, notes, .. } = printed(t);
+    assert_eq!(rows, [["0"]]);
     assert!(notes.iter().any(|note| note.contains("hardware_counter_means")), "{notes:?}");
 }
 

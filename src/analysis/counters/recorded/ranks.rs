@@ -111,6 +111,7 @@ pub(crate) fn energy_of_job(table: &Batch, partials: &[Partial], noun: &str) -> 
 /// The printed table.
 pub(crate) const VIEW: ViewSpec = ViewSpec {
     title: "Hardware counters, recorded beside computed",
+    also: &[CounterMeans::SPEC],
     columns: &[
         "rank",
         "device",
@@ -125,6 +126,7 @@ pub(crate) const VIEW: ViewSpec = ViewSpec {
         "token_energy_j",
     ],
     optional: &[
+        "device",
         "sampled_every_ns",
         "sm_active_pct",
         "sm_efficiency_pct",
@@ -147,10 +149,25 @@ pub(crate) const VIEW: ViewSpec = ViewSpec {
             "sampled_every_ns",
             "sampling of such metrics locks the clocks: here they say nothing about throttling",
         ),
+        Note::Made(not_working),
         Note::Made(lacking),
     ],
     ..ViewSpec::of(HardwareByRank::SPEC)
 };
+
+/// Devices with counters on which their ranks do not work.
+fn not_working(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut working = BTreeSet::new();
+    scope.each::<CounterMeans>(|r| {
+        working.insert((r.rank, r.device));
+    })?;
+    let mut others = Vec::new();
+    scope.each::<HardwareByRank>(|r| {
+        let device = r.device.filter(|_| !working.contains(&(r.rank, r.device)));
+        others.extend(device.map(|device| format!("device {device} of rank {}", r.rank)));
+    })?;
+    Ok((!others.is_empty()).then(|| format!("sampled, but without activities: {}", others.join(", "))))
+}
 
 /// What no device has, and why.
 fn lacking(scope: &ViewScope) -> Result<Option<String>, TableError> {
