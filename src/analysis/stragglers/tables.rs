@@ -148,6 +148,7 @@ pub(crate) const VIEW: ViewSpec = ViewSpec {
         "gains_by_step",
     ],
     optional: &["place"],
+    nulls: &[("gains_by_step", "")],
     by: "gain_per_step_ns",
     fold: Fold::Worst,
     notes: &[Note::Text("delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more")],

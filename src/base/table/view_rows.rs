@@ -6,7 +6,7 @@ use crate::table::role::Role;
 use crate::table::schema::ColumnSpec;
 use crate::table::value::{Value, compare, median};
 use crate::table::view::{Fold, Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
-use crate::units::fmt_count;
+use crate::units::{fmt_count, fmt_pct};
 use crate::wording::counts::{bar, counted};
 use crate::wording::ranks::ranks_in_column;
 use std::borrow::Cow;
@@ -480,7 +480,12 @@ impl<'a> KeptRows<'a> {
             let of_unit = self.per_unit(&row);
             let cell = |(at, column): (&usize, &ViewColumn)| column.text(&of_unit[*at]);
             let is_key = |at: usize| at != rank && !self.is_first(at);
-            let key = shown.iter().zip(columns).filter(|(at, _)| is_key(**at)).map(cell).collect();
+            let mut key: Vec<String> =
+                shown.iter().zip(columns).filter(|(at, _)| is_key(**at)).map(cell).collect();
+            key.extend(self.view.percents.iter().filter_map(|(part, whole, _)| {
+                let (part, whole) = (self.at(part)?, self.at(whole)?);
+                Some(fmt_pct(quotient(&row[part], &row[whole], 100.0).float()))
+            }));
             let place = *places.entry(key).or_insert(equal.len());
             match equal.get_mut(place) {
                 Some(rows) => rows.push(row),

@@ -1,7 +1,7 @@
 //! Counters of CUPTI's range profiler: by eye on a small trace, and on a real recording.
 
 use crate::cli::one_analysis::of_trace;
-use crate::run::{Answer, options};
+use crate::run::options;
 use hta_testkit::TraceBuilder;
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
