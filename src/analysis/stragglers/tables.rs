@@ -138,7 +138,6 @@ pub(crate) const VIEW: ViewSpec = ViewSpec {
     title: "Who makes the others wait",
     columns: &[
         "rank",
-        "place",
         "gain_per_step_ns",
         "gain_pct",
         "excess_per_step_ns",
@@ -147,7 +146,7 @@ pub(crate) const VIEW: ViewSpec = ViewSpec {
         "imposed_wait_per_step_ns",
         "gains_by_step",
     ],
-    optional: &["place"],
+    joined: &[("rank", ": ", "place")],
     nulls: &[("gains_by_step", "")],
     by: "gain_per_step_ns",
     fold: Fold::Worst,
