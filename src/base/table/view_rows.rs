@@ -756,3 +756,99 @@ mod tests {
         assert!(rows.is_empty());
     }
 }
+
+#[cfg(test)]
+mod tests_of_folds {
+    use super::*;
+    use crate::table::schema::{Batch, TableSpec, Text};
+    use crate::table::view::Tables;
+
+    crate::table! {
+        /// Time of ranks.
+        struct Times, TimeRow = "times" by "rank" {
+            rank;
+            place: Option<Text>, "", "where the rank is" => first(place);
+            group: Option<Text>, "", "its group; null: all";
+            work_ns: i64, "ns", "time in which it works" => sum(work_ns);
+            dur_ns: i64, "ns", "length" => sum(dur_ns);
+            power: Option<f64>, "", "mean power" => mean(power);
+        }
+    }
+
+    const VIEW: ViewSpec = ViewSpec {
+        columns: &["rank", "group", "work_ns", "power"],
+        joined: &[("rank", ": ", "place")],
+        nulls: &[("group", "all")],
+        by: "power ascending, work_ns",
+        fold: Fold::Worst,
+        percents: &[("work_ns", "dur_ns", "works")],
+        bar: &[('#', "power")],
+        ..ViewSpec::of(Times::SPEC)
+    };
+
+    /// Tables of which one has rows.
+    struct OneTable(Batch);
+
+    impl Tables for OneTable {
+        fn each_row(
+            &self,
+            table: &'static TableSpec,
+            columns: &[&'static str],
+            each: &mut dyn FnMut(&[Column<'_>], usize),
+        ) -> Result<bool, TableError> {
+            std::slice::from_ref(&self.0).each_row(table, columns, each)
+        }
+
+        fn whole(&self, table: &'static TableSpec) -> Result<Vec<Batch>, TableError> {
+            std::slice::from_ref(&self.0).whole(table)
+        }
+    }
+
+    fn lines(view: &ViewSpec, top: usize, rows: &[(i64, i64, Option<f64>)]) -> (Vec<String>, Vec<String>) {
+        let mut table = Times::default();
+        for (rank, (work_ns, dur_ns, power)) in (0..).zip(rows) {
+            let place = format!("place {rank}");
+            let (work_ns, dur_ns, power) = (*work_ns, *dur_ns, *power);
+            table.push(TimeRow { rank, place: Some(&place), group: None, work_ns, dur_ns, power });
+        }
+        let scope = ViewScope {
+            tables: &OneTable(table.finish()),
+            top,
+            of_steps: false,
+            is_one_rank: false,
+            option: &|_| None,
+        };
+        let view = view.rows(&scope).expect("a table in memory").expect("the table");
+        let row = |row: &Vec<Value>| {
+            let cells: Vec<String> = view.columns.iter().zip(row).map(|(c, v)| c.text(v)).collect();
+            cells.join(" | ")
+        };
+        (view.rows.iter().map(row).collect(), view.notes.clone())
+    }
+
+    #[test]
+    fn rows_rise_and_what_is_unknown_comes_last() {
+        let rows = [(1, 10, None), (2, 10, Some(50.0)), (3, 10, Some(25.0)), (4, 10, Some(25.0))];
+        let (rows, notes) = lines(&VIEW, 3, &rows);
+        assert_eq!(
+            rows,
+            [
+                "3: place 3 | all | 4 ns | 25.0 | 40.0 % | ####",
+                "2: place 2 | all | 3 ns | 25.0 | 30.0 % | ####",
+                "1: place 1 | all | 2 ns | 50.0 | 20.0 % | ########",
+                "1 other | all | 1 ns | - | 10.0 % | -",
+            ]
+        );
+        assert_eq!(notes[0], "1 other: together, with no less power; each is in the table times");
+        assert_eq!(notes[1], "picture: # power");
+    }
+
+    #[test]
+    fn rows_share_one_where_all_but_the_place_is_equal() {
+        let rows = [(1, 10, None), (1, 10, None), (1, 20, None)];
+        assert_eq!(
+            lines(&VIEW, 8, &rows).0,
+            ["0, 1 | all | 1 ns | - | 10.0 % | -", "2: place 2 | all | 1 ns | - | 5.0 % | -"]
+        );
+    }
+}
