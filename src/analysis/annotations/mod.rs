@@ -10,6 +10,7 @@ mod over_ranks;
 
 use crate::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
 use crate::annotations::launched::{BusyTimes, StretchWork};
+use crate::annotations::over_ranks::AnnotationSums;
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::by_owner::ByOwner;
 use crate::facts::calls::forest::alone;
@@ -21,7 +22,6 @@ use crate::summary::Summary;
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::table::view::{Keep, Note, ViewSpec};
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
 use hta_trace::category::Class;
@@ -63,45 +63,6 @@ table! {
     }
 }
 
-table! {
-    /// Annotations over all ranks and devices, and a row `(none)` for the activities that belong to none;
-    /// without those that mark steps, and ranges drawn on a device that own no activity.
-    struct AnnotationSums, SumRow = "annotations_over_ranks"
-        by "scope, gpu_ns descending, range_sum_ns descending, name, drawn" {
-        scope: Text, "", "capture: everything; step: what starts or is launched in one; outside: the rest";
-        name: Text, "", "annotation, or `(none)`", "annotation";
-        drawn: Option<Text>, "",
-            "gpu: drawn on the device; graph: given to a part of a CUDA graph; null: recorded on threads";
-        range_count: u64, "", "ranges";
-        range_sum_ns: i64, "ns", "sum of their lengths";
-        range_mean_ns: Option<f64>, "ns", "mean length", "mean";
-        working_ns: Option<i64>, "ns", "time inside the ranges in which their thread works; host only";
-        gpu_ns: i64, "ns", "sum of the lengths of the activities that belong to it", "GPU sum";
-        gpu_self_ns: i64, "ns", "the same, of those that belong to no nested annotation", "GPU self";
-        busy_ns: i64, "ns", "time in which any of them runs, summed over devices", "GPU busy";
-    }
-}
-
-const VIEW: ViewSpec = ViewSpec {
-    title: "Annotations",
-    columns: &[
-        "name",
-        "drawn",
-        "range_count",
-        "range_mean_ns",
-        "working_ns",
-        "gpu_ns",
-        "gpu_self_ns",
-        "busy_ns",
-    ],
-    optional: &["drawn"],
-    keep: &[Keep::Scope("capture")],
-    notes: &[Note::Text(
-        "step marks, and ranges drawn on the device that repeat others, are in the table user_annotations",
-    )],
-    ..ViewSpec::of(AnnotationSums::SPEC)
-};
-
 pub(crate) const MATCH: Setting = Setting {
     stem: "annotations",
     flag: "--match",
@@ -123,7 +84,7 @@ impl Analysis for Annotations {
             title: "time of user annotations, on the host and on the GPU",
             explain: include_str!("page.md"),
             tables: &[UserAnnotations::SPEC, AnnotationSums::SPEC],
-            views: &[VIEW],
+            views: &[over_ranks::VIEW],
             settings: &[MATCH],
             is_long: true,
             needs: &[Capability::DeviceTime],
