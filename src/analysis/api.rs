@@ -237,7 +237,7 @@ pub struct ViewNote {
 pub struct Output {
     pub tables: Vec<Batch>,
     pub observations: Vec<Observation>,
-    /// What is printed of an analysis that declares no views.
+    /// What is printed of two runs beside each other, and in the format of another tool.
     pub views: Vec<View>,
     /// Lines below its views that no table has.
     pub notes: Vec<ViewNote>,
@@ -263,10 +263,7 @@ pub struct Output {
 impl Output {
     /// Adds a line below the first view.
     pub fn note(&mut self, text: String) {
-        match self.views.iter_mut().find(|view| !view.rows.is_empty()) {
-            Some(view) => view.notes.push(text),
-            None => self.notes.push(ViewNote { view: "", text }),
-        }
+        self.notes.push(ViewNote { view: "", text });
     }
 }
 

@@ -44,4 +44,3 @@ pub mod sums;
 pub mod sync;
 pub mod verdict;
 pub mod what_if;
-pub mod worst_first;

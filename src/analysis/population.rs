@@ -4,7 +4,7 @@ use crate::api::Partial;
 use hta_base::table::schema::{ColumnsOf, Table};
 use hta_base::table::typed::Values;
 use hta_base::table::windows::{ChosenWindows, chosen_windows};
-use hta_base::units::Ns;
+use hta_base::units::{Ns, percent};
 use hta_base::wording::ranks::rank_list;
 
 /// The key cells of a row that stands for a window of a device.
@@ -137,6 +137,31 @@ pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<SelectedRows<'_, 
 
 pub(crate) fn several_devices<T: Windowed>(groups: &[SelectedRows<T>]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
+}
+
+/// Several groups of windows as one.
+pub(crate) struct MergedGroups<'g, 'a, T: Windowed>(pub &'g [&'g SelectedRows<'a, T>]);
+
+impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
+    /// Sum of a column over the windows of all groups.
+    pub(crate) fn sum<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> i64 {
+        self.0.iter().map(|g| g.sum(&column)).sum()
+    }
+
+    /// Mean of a column over the windows of all groups (rounded down).
+    pub(crate) fn mean<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> i64 {
+        self.sum(column) / self.windows()
+    }
+
+    /// Sum of a column as a percentage of the windows.
+    pub fn percent<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> Option<f64> {
+        percent(self.sum(column), self.0.iter().map(|g| g.dur()).sum())
+    }
+
+    /// Number of windows, at least one.
+    pub(crate) fn windows(&self) -> i64 {
+        self.0.iter().map(|g| g.rows.len() as i64).sum::<i64>().max(1)
+    }
 }
 
 /// The reasons why ranks have no rows, one line per reason.

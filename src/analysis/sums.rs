@@ -1,6 +1,5 @@
-//! Rows of one table, summed over ranks and steps, for printed tables and observations.
+//! Rows of one table, summed over ranks and steps, for observations.
 
-use hta_base::wording::counts::plural;
 use std::collections::BTreeMap;
 
 /// Rows of one table, summed over ranks (and steps) by text keys.
@@ -19,9 +18,4 @@ pub(crate) fn sums<'a, const K: usize, const N: usize>(
         sum.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
     }
     all.into_iter().map(|(key, values)| KeyedSums { key, values }).collect()
-}
-
-/// The note about rows that are not printed.
-pub(crate) fn more(hidden: usize, what: &str) -> Option<String> {
-    (hidden > 0).then(|| format!("{} in the table", plural(hidden, &format!("more {what}"))))
 }

@@ -12,7 +12,7 @@ use crate::cli::table::OutputArgs;
 use crate::cli::traces::read_text;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use hta_analysis::api::{About, AcrossOption, Analysis, Options, Output, TOP, Wanted};
+use hta_analysis::api::{About, AcrossOption, Analysis, Options, Output, Wanted};
 use hta_analysis::filters;
 use hta_analysis::memory;
 use hta_analysis::ops::COLUMNS;
@@ -25,8 +25,8 @@ use hta_read::input::Input;
 use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
-use hta_results::results::{Results, ResultsError};
-use hta_results::run::{Request, RowSink, from_results, narrowed, run as run_pipeline};
+use hta_results::results::{Results, ResultsError, ToldRun, is_told_from};
+use hta_results::run::{Outcome, Request, RowSink, narrowed, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 use std::io;
@@ -54,7 +54,7 @@ struct PrintedRows<'a> {
 impl PrintedRows<'_> {
     fn wants(&self, batch: &Batch) -> bool {
         match self.is_text {
-            true => self.analyses.iter().flat_map(|a| a.about().views).any(|view| view.reads(batch.spec)),
+            true => self.analyses.iter().any(|a| is_told_from(*a, batch.spec)),
             false => batch.spec.name == self.table.name,
         }
     }
@@ -189,8 +189,8 @@ fn on_results(
     args.output.allow(&guarded)?;
     let exit = Exit::of_loss(results.has_loss()?);
     if args.output.is_text() {
-        let text = text_of_results(analyses, results, options)?;
-        args.output.write(table, &[], || text)?;
+        let told = ToldRun::new(results, analyses, options)?;
+        args.output.write(table, &[], || text::of_analyses(&told, width()))?;
     } else {
         let batches = results.batches(table)?.ok_or_else(|| results.no_table(table))?;
         args.output.write(table, &batches, String::new)?;
@@ -198,36 +198,9 @@ fn on_results(
     Ok(exit)
 }
 
-/// What analyses say of results: reduced once more from their tables, or what the run has said.
-fn text_of_results(
-    analyses: &[&'static dyn Analysis],
-    results: &Results,
-    options: &Options,
-) -> Result<String, ResultsError> {
-    let outcome = from_results(results, analyses, options)?;
-    let follows = |a: &dyn Analysis| outcome.outputs.iter().any(|(known, _)| known.stem() == a.stem());
-    let mut texts = Vec::new();
-    for analysis in analyses.iter().filter(|a| !follows(**a)) {
-        if options.top == TOP {
-            texts.extend(results.said(analysis.stem())?);
-            continue;
-        }
-        let e = results.no_text(analysis.stem());
-        if analyses.len() == 1 {
-            return Err(e);
-        }
-        note(&format!("hta: {e}"));
-    }
-    if let Some((_, output)) = outcome.outputs.first() {
-        let at = if analyses.first().is_some_and(|a| follows(*a)) { 0 } else { texts.len() };
-        texts.insert(at, output.raw.clone().unwrap_or_else(|| text::one_analysis(&outcome, width())));
-    }
-    if let (true, Some(first)) = (texts.is_empty(), analyses.first()) {
-        let (name, place) = (first.stem(), results.folder().display());
-        texts
-            .push(format!("the run that left {place} found nothing for this (hta {name} TRACES says why)\n"));
-    }
-    Ok(texts.join("\n"))
+/// The analyses that have answered: of dumps of memory only some do.
+fn analyses_of(outcome: &Outcome) -> Vec<&'static dyn Analysis> {
+    outcome.outputs.iter().map(|(analysis, _)| *analysis).collect()
 }
 
 /// The analyses of a command in the definitions that are asked for, with their options in `options`.
@@ -318,8 +291,7 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
         };
         let is_text = args.output.is_text();
         let keep = PrintedRows { table, is_text, analyses: &analyses, rows: Mutex::default() };
-        let mut outcome =
-            args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
+        let outcome = args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
         filters::check_pattern(&outcome.inventory)?;
         warn(&outcome.refused);
         if args.traces.common.strict.refuses(&outcome) {
@@ -328,7 +300,16 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
         let rows = keep.rows.into_inner().unwrap_or_default();
         if is_text {
             let place = inputs.first().map_or(Path::new("."), |input| Path::new(&input.shown));
-            outcome.show(&outcome.results(place, rows), &options)?;
+            let results = outcome.results(place, rows);
+            let of_set = match outcome.outputs.first().and_then(|(_, o)| o.raw.clone()) {
+                Some(raw) => raw,
+                None => {
+                    text::of_analyses(&ToldRun::new(&results, &analyses_of(&outcome), &options)?, width())
+                }
+            };
+            report += if report.is_empty() { "" } else { "\n" };
+            report += &of_set;
+            lost.extend(text::loss_lines(&outcome));
         } else {
             batches.extend(rows);
             let reduced =
@@ -338,14 +319,6 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
         for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
             write(Path::new(&file.path), file.text.as_bytes())
                 .with_context(|| format!("cannot write {}", file.path))?;
-        }
-        if is_text {
-            match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
-                Some(raw) => report.push_str(raw),
-                None if report.is_empty() => report = text::one_analysis(&outcome, width()),
-                None => report = report + "\n" + &text::one_analysis(&outcome, width()),
-            }
-            lost.extend(text::loss_lines(&outcome));
         }
         if outcome.has_loss() {
             exit = Exit::Partly;

@@ -3,11 +3,10 @@
 use crate::api::{About, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter};
 use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
-use crate::population::{SelectedRows, groups, several_devices};
+use crate::population::{MergedGroups, SelectedRows, groups, several_devices};
 use crate::recording::capability::Capability;
 use crate::recording::rules::fused_share;
 use crate::windowed;
-use crate::worst_first::MergedGroups;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;

@@ -9,12 +9,11 @@ use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use crate::job::mesh::Coordinates;
-use crate::worst_first::alike;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::{Note, ViewSpec};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 table! {
@@ -415,4 +414,18 @@ mod tests {
         // A job of one dimension has no places.
         assert_eq!(folded(lines(&[2, 3], 0), &self::mesh(&[("dp", 8, 1)])), None);
     }
+}
+
+/// Items of equal keys together, in the order of the first of each.
+fn alike<T, K: Eq + Hash>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    let mut out: Vec<Vec<T>> = Vec::new();
+    let mut known: HashMap<K, usize> = HashMap::new();
+    for item in items {
+        let at = *known.entry(key(&item)).or_insert(out.len());
+        match out.get_mut(at) {
+            Some(equal) => equal.push(item),
+            None => out.push(vec![item]),
+        }
+    }
+    out
 }

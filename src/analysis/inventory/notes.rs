@@ -1,15 +1,16 @@
-//! The table `notes`: the sentences of analyses that no other table has.
+//! The table `notes`: the sentences of a run and of its analyses that no other table has.
 
-use crate::api::{Observation, Output};
+use crate::api::{Observation, Output, Partial};
+use crate::inventory::{edge_notes, processes_note};
 use crate::verdict::JobVerdict;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
 
 table! {
-    /// Sentences of analyses beside their tables, as they are printed.
+    /// Sentences of a run and of its analyses beside their tables, as they are printed.
     pub struct Notes, NotesRow = "notes" by "analysis, position" {
-        analysis: Text, "", "name of the analysis";
+        analysis: Text, "", "name of the analysis; empty: of the run";
         position: u32, "", "its place among those of the analysis";
         kind: Text, "",
             "trust: how far the recording carries the analysis; stands_out: what is largest in its tables; note: \
@@ -30,11 +31,15 @@ pub const ENERGY: &str = "energy";
 pub const RECORDED: &str = "recorded";
 pub const REMARK: &str = "remark";
 
-/// The sentences of all analyses.
-pub fn table<'a>(outputs: impl Iterator<Item = (&'static str, &'a Output)>) -> Batch {
+/// The sentences of a run, from its inventory, and of all analyses.
+pub fn table<'a>(inventory: &[Partial], outputs: impl Iterator<Item = (&'static str, &'a Output)>) -> Batch {
     let mut outputs: Vec<(&'static str, &Output)> = outputs.collect();
     outputs.sort_by_key(|(stem, _)| *stem);
     let mut table = Notes::default();
+    let of_run = [processes_note(inventory), edge_notes::note(inventory)];
+    for (position, note) in (0..).zip(of_run.iter().flatten()) {
+        table.push(NotesRow { analysis: "", position, kind: NOTE, view: "", cost_ns: None, note });
+    }
     for (analysis, output) in outputs {
         let trust = output.trust.lines.iter().map(|line| (TRUST, "", None, line.as_str()));
         let cost = |o: &Observation| o.share_of_step.map(|_| o.cost_ns_per_step);

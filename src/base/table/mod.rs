@@ -12,5 +12,7 @@ pub mod schema;
 pub mod typed;
 pub mod value;
 pub mod view;
+pub mod view_cells;
 pub mod view_rows;
+mod view_shown;
 pub mod windows;

@@ -20,8 +20,6 @@ pub enum ResultsError {
     NoTable { path: String, table: &'static str },
     #[error("cannot read {path}: its rows need more than {} of memory", fmt_bytes(.limit.bytes))]
     TooLarge { path: String, limit: MemoryLimit },
-    #[error("cannot print `{analysis}` from results: its text needs more than the tables in {place}")]
-    NoText { analysis: &'static str, place: String },
     #[error(
         "cannot use {option} for `{analysis}` of results: it compares ranks, so that its rows depend on all of them"
     )]
@@ -51,9 +49,6 @@ impl ResultsError {
             }
             ResultsError::TooLarge { .. } => {
                 Some("raise --memory-limit; a small file that unpacks to so much may be damaged")
-            }
-            ResultsError::NoText { .. } => {
-                Some("leave --top out, or give the traces; its tables have all rows (--format csv)")
             }
             ResultsError::NotNarrowed { .. } => {
                 Some("leave it out, or give the traces instead of the results")

@@ -13,7 +13,6 @@ mod error;
 mod pages;
 pub(crate) mod parquet_file;
 pub(crate) mod room;
-pub(crate) mod said;
 mod texts;
 mod told;
 mod verdict;
@@ -21,7 +20,8 @@ mod verdict;
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
 pub(crate) use texts::RunSummary;
-pub use told::{is_declared, told};
+pub(crate) use told::told;
+pub use told::{ToldRun, is_told_from};
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -39,7 +39,6 @@ use room::TableRoom;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
-use texts::{LONGEST_REPORT, text_of};
 
 /// The table that consists of several files.
 pub const EVENTS: &str = "events";
@@ -153,20 +152,6 @@ impl Results {
 
     pub fn folder(&self) -> &Location {
         &self.folder
-    }
-
-    /// The error of an analysis whose text needs more than tables.
-    pub fn no_text(&self, analysis: &'static str) -> ResultsError {
-        ResultsError::NoText { analysis, place: self.folder.display().to_string() }
-    }
-
-    /// What the report of the run says of an analysis; `None` if it says nothing.
-    ///
-    /// # Errors
-    /// When there is no report.
-    pub fn said(&self, stem: &str) -> Result<Option<String>, ResultsError> {
-        let report = text_of(&self.folder, "report.txt", LONGEST_REPORT, &self.room)?;
-        Ok(said::said(&report, stem, &self.folder.display().to_string()))
     }
 
     /// Sorted names of the tables, with their files.

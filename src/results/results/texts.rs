@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
 use std::io::{self, Read};
 
-/// Maximum length of a report, bytes. That of a hundred thousand ranks is shorter.
-pub(super) const LONGEST_REPORT: u64 = 1 << 28;
 /// Maximum length of a summary, bytes, which does not depend on the number of ranks.
 const LONGEST_SUMMARY: u64 = 16 << 20;
 /// Length of a text that is read within any memory limit, bytes: the reserve for the program covers it.

@@ -3,8 +3,8 @@
 
 use crate::results::verdict::verdict;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::api::{Analysis, Certainty, Observation, Options, Output};
-use hta_analysis::diagnosis::VerdictTable;
+use hta_analysis::api::{About, Analysis, Certainty, Observation, Options, Output};
+use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_analysis::inventory::Ranks;
 use hta_analysis::inventory::notes::{NOTE, Notes, STANDS_OUT, TRUST};
 use hta_analysis::inventory::without_rows::WithoutRows;
@@ -42,16 +42,46 @@ impl Tables for Results {
     }
 }
 
-/// Whether what an analysis prints follows from its tables alone.
-pub fn is_declared(analysis: &dyn Analysis) -> bool {
-    !analysis.about().views.is_empty()
+/// What is printed of a run: notes on its input, and what each analysis says, without its tables.
+pub struct ToldRun {
+    pub notes: Vec<String>,
+    pub outputs: Vec<(&'static dyn Analysis, Output)>,
+}
+
+impl ToldRun {
+    /// # Errors
+    /// When a table is missing or damaged.
+    pub fn new(
+        results: &Results,
+        analyses: &[&'static dyn Analysis],
+        options: &Options,
+    ) -> Result<Self, ResultsError> {
+        let mut notes = Vec::new();
+        results.read::<Said>(|r| notes.extend(r.analysis.is_empty().then(|| r.note.to_string())))?;
+        let output = |analysis: &&'static dyn Analysis| Ok((*analysis, told(results, *analysis, options)?));
+        Ok(Self { notes, outputs: analyses.iter().map(output).collect::<Result<_, ResultsError>>()? })
+    }
+}
+
+/// Whether what an analysis prints is made of this table.
+pub fn is_told_from(analysis: &dyn Analysis, table: &TableSpec) -> bool {
+    let about = analysis.about();
+    let is_of_verdict = is_diagnosis(&about) && OF_VERDICT.iter().any(|spec| spec.name == table.name);
+    is_of_verdict || about.views.iter().any(|view| view.reads(table))
+}
+
+/// The tables of a diagnosis that its sentences and causes stand in.
+const OF_VERDICT: [&TableSpec; 3] = [VerdictTable::SPEC, Findings::SPEC, FindingEvidence::SPEC];
+
+fn is_diagnosis(about: &About) -> bool {
+    about.tables.iter().any(|spec| spec.name == VerdictTable::SPEC.name)
 }
 
 /// What an analysis prints, without its tables.
 ///
 /// # Errors
 /// When a table is missing or damaged.
-pub fn told(
+pub(crate) fn told(
     results: &Results,
     analysis: &'static dyn Analysis,
     options: &Options,
@@ -70,7 +100,7 @@ pub fn told(
             _ => {}
         }
     })?;
-    if about.tables.iter().any(|t| t.name == VerdictTable::SPEC.name) {
+    if is_diagnosis(&about) {
         out.verdict = Some(verdict(results)?);
     }
     let mut ranks = BTreeSet::new();

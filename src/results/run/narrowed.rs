@@ -93,7 +93,7 @@ pub fn narrowed(
     leave_out_for_serving(&inventory, &mut outputs);
     note_cut_ends(&inventory, &mut outputs);
     note_doubts(&Recording::of_job(&nobody), &mut outputs);
-    let notes = notes::table(outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));
+    let notes = notes::table(&inventory, outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));
     let reasons = of_ranks(WithoutRows::SPEC)?.into_iter().map(|(_, batch)| batch);
     let tables = outputs.into_iter().flat_map(|(_, output)| output.tables);
     let tables = inventory.into_iter().flat_map(|p| p.tables).chain(reasons).chain(tables).chain([notes]);

@@ -1,6 +1,6 @@
 //! What a run leaves: what one rank left, what all left, and the answers.
 
-use crate::results::{Results, ResultsError, is_declared, told};
+use crate::results::{Results, ResultsError, told};
 use crate::run::claims::{RankClaims, Task};
 use crate::run::error::{Refused, is_loss};
 use crate::store::{PartialStore, StoredPartial};
@@ -85,9 +85,8 @@ impl Outcome {
     /// # Errors
     /// When a table is damaged.
     pub fn show(&mut self, results: &Results, options: &Options) -> Result<(), ResultsError> {
-        for (analysis, output) in self.outputs.iter_mut().filter(|(a, _)| is_declared(*a)) {
-            let made = told(results, *analysis, options)?;
-            output.shown = made.shown;
+        for (analysis, output) in &mut self.outputs {
+            output.shown = told(results, *analysis, options)?.shown;
         }
         Ok(())
     }

@@ -79,9 +79,9 @@ pub fn reduce(
     note_cut_ends(&inventory, &mut outputs);
     note_doubts(&recording, &mut outputs);
     complete_verdict(&mut outputs);
+    let notes = notes::table(&inventory, outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));
     if let Some(first) = inventory.first_mut() {
         let reasons = reduction.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let notes = notes::table(outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));
         first.tables.extend([recording.table(), without_rows::table(reasons), notes]);
     }
     Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })

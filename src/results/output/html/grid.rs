@@ -7,7 +7,7 @@
 use crate::output::html::trust::SectionGrade;
 pub(crate) use hta_base::table::format::CellType;
 use hta_base::table::schema::{ColumnSpec, TableSpec};
-use hta_base::table::view_rows::ViewColumn;
+use hta_base::table::view_cells::ViewColumn;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::borrow::Cow;
 

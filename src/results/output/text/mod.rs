@@ -7,11 +7,11 @@ pub use problems::loss_lines;
 
 use crate::output::columns::{hanging, set, set_rows, wrap};
 use crate::output::visible;
-use crate::results::said::CAUSES;
+use crate::results::ToldRun;
 use crate::run::Outcome;
 use header::header;
-use hta_analysis::api::{self, Observation, Output, View};
-use hta_analysis::inventory::{self, KernelRules, edge_notes};
+use hta_analysis::api::{self, Analysis, Observation, Output};
+use hta_analysis::inventory::KernelRules;
 use hta_analysis::verdict::JobVerdict;
 use hta_base::table::view_rows::ViewRows;
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
@@ -20,6 +20,9 @@ use hta_trace::kernel::category::Category;
 use problems::problems;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+
+/// Heading of the causes.
+const CAUSES: &str = "Causes, by what fixing each saves";
 
 /// Largest number of observations printed.
 const OBSERVATIONS: usize = 5;
@@ -50,16 +53,16 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
     let mut without: Vec<String> = Vec::new();
     for (analysis, output) in &outcome.outputs {
         // With a diagnosis, sections without rows are one line together; alone they say why.
-        let views = PrintedView::all(output);
-        let is_content = |v: &PrintedView| told.is_none() || v.has_rows();
-        let is_shown = |v: &&PrintedView| is_content(v) && (is_full || output.verdict.is_some());
+        let views = &output.shown;
+        let is_content = |v: &ViewRows| told.is_none() || !v.rows.is_empty();
+        let is_shown = |v: &&ViewRows| is_content(v) && (is_full || output.verdict.is_some());
         if views.iter().any(|v| !is_content(v)) && !views.iter().any(is_content) {
             without.push(analysis.stem().to_string());
         }
         // On the first screen the account by rank is enough.
         let most = if is_full { usize::MAX } else { 1 };
         for (i, view) in views.iter().filter(is_shown).take(most).enumerate() {
-            let title = view.title();
+            let title = view.title;
             let title = if is_full { format!("{title} ({})", analysis.stem()) } else { title.to_string() };
             heading(&mut out, &title);
             // What stands out in a section; the causes of it are above.
@@ -70,7 +73,7 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
             for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
                 hanging(&mut out, "- ", &o.sentence, width);
             }
-            out.push_str(&view.set(width));
+            out.push_str(&set_rows(view, width));
         }
     }
     if is_full && !without.is_empty() {
@@ -91,7 +94,11 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
 
 /// The diagnosis of a run, if it has one.
 pub fn verdict(outcome: &Outcome) -> Option<&JobVerdict> {
-    let of_run = outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref());
+    verdict_of(&outcome.outputs)
+}
+
+fn verdict_of<'a>(outputs: &'a [(&'static dyn Analysis, Output)]) -> Option<&'a JobVerdict> {
+    let of_run = outputs.iter().find_map(|(_, o)| o.verdict.as_ref());
     of_run.filter(|v| !v.lines[0].is_empty())
 }
 
@@ -106,7 +113,7 @@ pub fn brief(told: &JobVerdict) -> String {
 pub fn brief_facts(outcome: &Outcome) -> Option<String> {
     let outputs = || outcome.outputs.iter().map(|(_, output)| output);
     let told = outputs().flat_map(|o| o.observations.iter().map(|o| &o.sentence));
-    let titles = outputs().flat_map(PrintedView::all).map(|view| view.title().to_string());
+    let titles = outputs().flat_map(|o| &o.shown).map(|view| view.title.to_string());
     let mut lines = told.cloned().chain(titles);
     Some(format!("{}\n{}\n", visible::line(&lines.next()?), visible::line(&lines.next()?)))
 }
@@ -216,31 +223,31 @@ fn sentences(out: &mut String, observations: &[Observation], width: usize) {
     }
 }
 
-/// The tables of the analyses of one command, preceded by warnings.
-pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
-    let mut out = String::new();
-    let notes = [inventory::processes_note(&outcome.inventory), edge_notes::note(&outcome.inventory)];
-    for line in notes.iter().flatten().flat_map(|note| wrap(&format!("note: {note}"), width)) {
+/// What the analyses of one command print, preceded by warnings.
+pub fn of_analyses(told: &ToldRun, width: usize) -> String {
+    let (mut out, outputs) = (String::new(), &told.outputs);
+    for line in told.notes.iter().flat_map(|note| wrap(&format!("note: {note}"), width)) {
         let _ = writeln!(out, "{line}");
     }
-    let told: BTreeSet<&String> = outcome.outputs.iter().flat_map(|(_, o)| &o.trust.lines).collect();
-    for line in told {
+    let trust: BTreeSet<&String> = outputs.iter().flat_map(|(_, o)| &o.trust.lines).collect();
+    for line in trust {
         hanging(&mut out, "", line, width);
     }
-    if let Some(told) = verdict(outcome) {
+    if let Some(told) = verdict_of(outputs) {
         diagnosis(&mut out, told, width, None);
     }
     let mut observations: Vec<Observation> =
-        outcome.outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
+        outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
     // Observations without a share of a step (such as a kernel's total) are not losses, so they come last.
     observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
     sentences(&mut out, &observations, width);
     // Of several analyses, those that found nothing are left out.
-    let has_rows = |output: &Output| PrintedView::all(output).iter().any(PrintedView::has_rows);
-    let is_one = outcome.outputs.len() == 1 || outcome.outputs.iter().all(|(_, o)| !has_rows(o));
-    let shown = outcome.outputs.iter().filter(|(_, o)| is_one || has_rows(o));
-    for (_, output) in shown.take(if is_one { 1 } else { usize::MAX }) {
-        views(&mut out, output, width);
+    let has_rows = |output: &Output| output.shown.iter().any(|view| !view.rows.is_empty());
+    let is_one = outputs.len() == 1 || outputs.iter().all(|(_, o)| !has_rows(o));
+    let shown = outputs.iter().filter(|(_, o)| is_one || has_rows(o));
+    for view in shown.take(if is_one { 1 } else { usize::MAX }).flat_map(|(_, o)| &o.shown) {
+        heading(&mut out, view.title);
+        out.push_str(&set_rows(view, width));
     }
     out.trim_start().to_string()
 }
@@ -249,53 +256,11 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
 pub fn one_output(output: &Output, width: usize) -> String {
     let mut out = String::new();
     sentences(&mut out, &output.observations, width);
-    views(&mut out, output, width);
+    for view in &output.views {
+        heading(&mut out, &view.title);
+        out.push_str(&set(view, width));
+    }
     out.trim_start().to_string()
-}
-
-fn views(out: &mut String, output: &Output, width: usize) {
-    let views = PrintedView::all(output);
-    for view in &views {
-        heading(out, view.title());
-        out.push_str(&view.set(width));
-    }
-    if views.is_empty() {
-        out.push_str("no rows\n");
-    }
-}
-
-/// A view of an analysis: made by it, or declared.
-enum PrintedView<'a> {
-    Made(&'a View),
-    Declared(&'a ViewRows),
-}
-
-impl<'a> PrintedView<'a> {
-    fn all(output: &'a Output) -> Vec<Self> {
-        let made = output.views.iter().map(Self::Made);
-        made.chain(output.shown.iter().map(Self::Declared)).collect()
-    }
-
-    fn title(&self) -> &'a str {
-        match self {
-            Self::Made(view) => &view.title,
-            Self::Declared(view) => view.title,
-        }
-    }
-
-    fn has_rows(&self) -> bool {
-        match self {
-            Self::Made(view) => !view.rows.is_empty(),
-            Self::Declared(view) => !view.rows.is_empty(),
-        }
-    }
-
-    fn set(&self, width: usize) -> String {
-        match self {
-            Self::Made(view) => set(view, width),
-            Self::Declared(view) => set_rows(view, width),
-        }
-    }
 }
 
 fn heading(out: &mut String, title: &str) {
