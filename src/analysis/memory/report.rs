@@ -7,13 +7,23 @@ use crate::memory::tables::{
     MemoryContent, MemoryContentRow, MemoryEvents, MemoryHighest, MemoryHighestRow, MemoryPeakRow,
     MemoryPeaks,
 };
-use crate::memory::views::{HOLDERS, note};
 use crate::memory::{AT, BY, DEVICE, MIN_BYTES};
 use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_bytes, percent};
 use hta_base::wording::counts::plural;
 use hta_trace::memory_moment::MemoryMoment;
 use std::cmp::Reverse;
+
+/// Titles of views below which more is said than their tables hold.
+pub(crate) const HOLDERS: &str = "What holds memory";
+pub(crate) const RESERVED: &str = "Reserved when the snapshot was taken";
+pub(crate) const EVENTS: &str = "Allocator events";
+pub(crate) const CATEGORIES: &str = "Memory by category";
+
+/// A note below one of them.
+pub(crate) fn note(view: &'static str, text: String) -> ViewNote {
+    ViewNote { view, text }
+}
 
 /// A device of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! What is printed of memory, of traces and of dumps.
 
-use crate::api::ViewNote;
+use crate::memory::report::{CATEGORIES, EVENTS, HOLDERS, RESERVED};
 use crate::memory::snapshot::tables::{MemoryAllocated, MemoryCategories, MemoryReserved};
 use crate::memory::tables::{
     MemoryContent, MemoryEvents, MemoryHighest, MemoryLeaks, MemoryOperators, MemorySteps,
@@ -13,11 +13,6 @@ const DEVICE: &[(&str, &str, &str)] = &[("device_type", ":", "device")];
 const PLACE: &[&str] = &["rank", "device_type", "device"];
 const DETAILED: Keep = Keep::Made(PLACE, is_detailed);
 const ALSO: &[&hta_base::table::schema::TableSpec] = &[MemoryHighest::SPEC];
-
-pub(crate) const HOLDERS: &str = "What holds memory";
-pub(crate) const RESERVED: &str = "Reserved when the snapshot was taken";
-pub(crate) const EVENTS: &str = "Allocator events";
-pub(crate) const CATEGORIES: &str = "Memory by category";
 
 pub(crate) const VIEWS: [ViewSpec; 10] = [
     ViewSpec {
@@ -257,9 +252,4 @@ fn is_chosen(scope: &ViewScope) -> Result<RowTest, TableError> {
 /// Of traces only sites that come again; of snapshots all.
 fn is_told(_: &ViewScope) -> Result<RowTest, TableError> {
     Ok(Box::new(|c, row| c[0].text(row) != Some(TRACE) || c[1].int(row) == Some(1)))
-}
-
-/// A note below a view.
-pub(crate) fn note(view: &'static str, text: String) -> ViewNote {
-    ViewNote { view, text }
 }

@@ -23,7 +23,7 @@ pub fn lines(paths: &[PathBuf], options: &Options) -> Answer {
     let request =
         Request { inputs: &inputs, analyses: &[analysis], options, load: LoadOptions::default(), ranks: &[] };
     let outcome = run(&request, &keep, &Quiet).expect("good traces");
-    Answer { outcome, streamed: keep.0.into_inner().expect("no test thread panics while holding it") }
+    Answer::of(outcome, keep, options)
 }
 
 /// The default options plus some of the analysis' own.
@@ -171,7 +171,7 @@ fn a_function_that_calls_itself_counts_once_in_its_total() {
 }
 
 #[test]
-fn threads_that_only_watch_come_last() {
+fn threads_that_only_watch_have_a_view_of_their_own() {
     let mut t = small();
     t.thread(9).frame("tqdm/_monitor.py(60): run", us(0)..us(1000));
     let answer = of(&t, &options());
@@ -181,8 +181,9 @@ fn threads_that_only_watch_come_last() {
     assert!(last.flag("is_idle_thread") == Some(true) && last.float("self_pct").is_none());
     let of_all: f64 = rows.iter().filter_map(|r| r.float("self_pct")).sum();
     assert!((of_all - 100.0).abs() < 1e-9, "{of_all}");
-    let shown = &answer.outcome.outputs[0].1.views[0].rows;
-    assert_eq!(shown.last().map(|r| r[0].as_str()), Some("tqdm/_monitor.py:60 run (idle)"));
+    let views = answer.views();
+    let idle = views.iter().find(|v| v.title.starts_with("On threads")).expect("the view");
+    assert_eq!(idle.rows.iter().map(|r| r[0].as_str()).collect::<Vec<_>>(), ["tqdm/_monitor.py:60 run"]);
 }
 
 #[test]
@@ -316,13 +317,13 @@ fn source_is_printed_beside_the_numbers() {
     let text: String = (1..=20).map(|i| format!("line {i}\n")).collect();
     o.settings.set_file(annotate, "src/train.py", text.clone());
     let answer = of(&small(), &o);
-    let view = &answer.outcome.outputs[0].1.views[0];
+    let view = &answer.views()[0];
     let shown = |row: &[String]| (row[0].clone(), row[1].clone(), row[6].clone());
     let found: Vec<_> = view.rows.iter().map(|r| shown(r)).collect();
     let numbers: Vec<&str> = found.iter().map(|f| f.0.as_str()).collect();
     assert_eq!(numbers, ["8", "9", "10", "11", "12", "13", "14", "15", "16"]);
     assert!(found.contains(&("14".to_string(), "20.0 us".to_string(), "line 14".to_string())), "{found:?}");
-    assert!(found.contains(&("13".to_string(), String::new(), "line 13".to_string())), "{found:?}");
+    assert!(found.contains(&("13".to_string(), "-".to_string(), "line 13".to_string())), "{found:?}");
     o.settings.set_file(annotate, "train.py", "one line\n".to_string());
     let notes = of(&small(), &o).notes("lines").join("\n");
     assert!(notes.contains("lines beyond the end of the file"), "{notes}");

@@ -20,7 +20,7 @@ pub fn memory(paths: &[PathBuf], options: &Options) -> Option<Answer> {
     let load = LoadOptions::default();
     let request = Request { inputs: &inputs, analyses: &[analysis], options, load, ranks: &[] };
     let outcome = run(&request, &keep, &Quiet).ok()?;
-    Some(Answer { outcome, streamed: keep.0.into_inner().expect("no test thread panics while holding it") })
+    Some(Answer::of(outcome, keep, options))
 }
 
 fn of(t: &TraceBuilder) -> Answer {
@@ -187,23 +187,23 @@ fn folded_stacks_add_up_to_the_level_and_to_what_is_allocated() {
 
 #[test]
 fn the_content_is_listed_at_the_moment_that_is_asked_for() {
-    let title_and_rows = |given: &[(&str, &str)]| {
+    let rows_and_notes = |given: &[(&str, &str)]| {
         let answer = of_with(&one_step(), &with(given));
-        let views = &answer.outcome.outputs[0].1.views;
-        let view = views.iter().find(|v| v.title.starts_with("What holds memory")).expect("the content");
-        let rows: Vec<String> = view.rows.iter().map(|r| format!("{} {}", r[0], r[2])).collect();
-        (view.title.clone(), rows, view.notes.clone())
+        let views = answer.views();
+        let view = views.iter().find(|v| v.title == "What holds memory").expect("the content");
+        let rows: Vec<String> = view.rows.iter().map(|r| format!("{} {}", r[1], r[3])).collect();
+        (rows, view.notes.clone())
     };
-    let (title, rows, _) = title_and_rows(&[("--at", "step:1")]);
-    assert_eq!(title, "What holds memory at the peak of step 1, by op: cuda:0 (rank 0)");
+    let (rows, notes) = rows_and_notes(&[("--at", "step:1")]);
+    assert_eq!(notes[0], "at the peak of step 1, by op");
     assert_eq!(rows.len(), 3);
-    let (title, rows, _) = title_and_rows(&[("--at", "entry:1")]);
-    assert_eq!(title, "What holds memory after entry 1, by op: cuda:0 (rank 0)");
+    let (rows, notes) = rows_and_notes(&[("--at", "entry:1")]);
+    assert_eq!(notes[0], "after entry 1, by op");
     assert_eq!(rows, ["aten::conv2d (aten::empty) 1.02 kB", "[before window] 512 B"]);
     // The same bytes are told as a sum if they are below the least.
-    let (_, rows, notes) = title_and_rows(&[("--min-bytes", "1000")]);
+    let (rows, notes) = rows_and_notes(&[("--min-bytes", "1000")]);
     assert_eq!(rows, ["aten::mm 4.10 kB", "aten::conv2d (aten::empty) 1.02 kB"]);
-    assert_eq!(notes, ["below --min-bytes: 1 holder with 512 B"]);
+    assert_eq!(notes, ["at the peak, by op", "below --min-bytes: 1 holder with 512 B"]);
 }
 
 #[test]

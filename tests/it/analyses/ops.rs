@@ -23,7 +23,7 @@ pub fn ops(paths: &[PathBuf], options: &Options) -> Option<Answer> {
     let load = LoadOptions { event_args: analysis.reads_event_args(options), ..LoadOptions::default() };
     let request = Request { inputs: &inputs, analyses: &[analysis], options, load, ranks: &[] };
     let outcome = run(&request, &keep, &Quiet).ok()?;
-    Some(Answer { outcome, streamed: keep.0.into_inner().expect("no test thread panics while holding it") })
+    Some(Answer::of(outcome, keep, options))
 }
 
 /// The default options plus some of the analysis' own.
@@ -280,7 +280,7 @@ fn traces_without_host_events_say_so() {
     t.unlinked().kernel("orphan", 7, us(0)..us(5));
     let answer = of(&t, &with(&[("--folded", "gpu")]));
     assert!(answer.rows("operators").is_empty() && answer.rows("call_tree").is_empty());
-    assert_eq!(answer.outcome.outputs[0].1.views[0].notes, ["rank 0: no host events"]);
+    assert_eq!(answer.notes("ops"), ["rank 0: no host events"]);
 }
 
 /// One event of a tree, and the operators and calls above what it launched.

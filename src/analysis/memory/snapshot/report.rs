@@ -10,9 +10,8 @@ use super::tables::{
 };
 use super::timeline::TIMELINE;
 use crate::api::{Options, Partial, ViewNote, rows};
-use crate::memory::report::{ReportedDevice, size};
+use crate::memory::report::{CATEGORIES, EVENTS, HOLDERS, RESERVED, ReportedDevice, note, size};
 use crate::memory::tables::{MemoryContent, MemoryEvents, MemoryHighest, MemoryHighestRow};
-use crate::memory::views::{CATEGORIES, EVENTS, HOLDERS, RESERVED, note};
 use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::counted;
