@@ -71,6 +71,7 @@ pub(crate) const VIEWS: [ViewSpec; 10] = [
         )],
         joined: DEVICE,
         each: PLACE,
+        sums: &["bytes"],
         ..ViewSpec::of(MemoryContent::SPEC)
     },
     ViewSpec {
@@ -93,6 +94,7 @@ pub(crate) const VIEWS: [ViewSpec; 10] = [
         joined: DEVICE,
         each: PLACE,
         notes: &[Note::Sum("bytes", "", "allocated over the history")],
+        sums: &["bytes"],
         ..ViewSpec::of(MemoryAllocated::SPEC)
     },
     ViewSpec {
@@ -105,6 +107,7 @@ pub(crate) const VIEWS: [ViewSpec; 10] = [
         joined: DEVICE,
         each: PLACE,
         is_whole: true,
+        sums: &["bytes"],
         ..ViewSpec::of(MemoryAllocated::SPEC)
     },
     ViewSpec {
