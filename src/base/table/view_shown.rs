@@ -1,6 +1,6 @@
 //! What is shown of the rows of a view: columns, folded rows, shares, bars and notes.
 
-use crate::table::format::CellType;
+use crate::table::format::{CellType, heading};
 use crate::table::role::Role;
 use crate::table::schema::ColumnSpec;
 use crate::table::value::{Value, median};
@@ -259,7 +259,8 @@ impl KeptRows<'_> {
                 return Some(format!("{mark} the rest"));
             }
             let spec = self.at(name).filter(is_drawn).and_then(|at| self.specs.get(at))?;
-            Some(format!("{mark} {}", spec.title().trim_end_matches(" %")))
+            let name = if spec.name.ends_with("_pct") { heading(spec.name).into() } else { spec.title() };
+            Some(format!("{mark} {}", name.trim_end_matches(" %")))
         };
         let marks: Vec<String> = self.view.bar.iter().filter_map(mark).collect();
         (!marks.is_empty()).then(|| format!("picture: {}", marks.join(", ")))
@@ -301,8 +302,8 @@ impl KeptRows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::schema::{Batch, TableSpec, Text};
-    use crate::table::view::Tables;
+    use crate::table::schema::Text;
+    use crate::table::view::ViewScope;
 
     crate::table! {
         /// Time of ranks.
@@ -327,24 +328,6 @@ mod tests {
         ..ViewSpec::of(Times::SPEC)
     };
 
-    /// Tables of which one has rows.
-    struct OneTable(Batch);
-
-    impl Tables for OneTable {
-        fn each_row(
-            &self,
-            table: &'static TableSpec,
-            columns: &[&'static str],
-            each: &mut dyn FnMut(&[Column<'_>], usize),
-        ) -> Result<bool, TableError> {
-            std::slice::from_ref(&self.0).each_row(table, columns, each)
-        }
-
-        fn whole(&self, table: &'static TableSpec) -> Result<Vec<Batch>, TableError> {
-            std::slice::from_ref(&self.0).whole(table)
-        }
-    }
-
     fn lines(view: &ViewSpec, top: usize, rows: &[(i64, i64, Option<f64>)]) -> (Vec<String>, Vec<String>) {
         let mut table = Times::default();
         for (rank, (work_ns, dur_ns, power)) in (0..).zip(rows) {
@@ -353,7 +336,7 @@ mod tests {
             table.push(TimeRow { rank, place: Some(&place), group: None, work_ns, dur_ns, power });
         }
         let scope = ViewScope {
-            tables: &OneTable(table.finish()),
+            tables: &vec![table.finish()],
             top,
             of_steps: false,
             is_one_rank: false,
