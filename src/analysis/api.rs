@@ -3,6 +3,7 @@
 
 use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job, MeshShape};
+use crate::printed::View;
 use crate::recording::capability::{Capability, Grade};
 use crate::settings::{Setting, Settings};
 use crate::verdict::JobVerdict;
@@ -198,23 +199,6 @@ pub struct Observation {
     pub sentence: String,
     /// The table that contains the evidence.
     pub table: &'static str,
-}
-
-/// Alignment of a column of a view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    Left,
-    Right,
-}
-
-/// A small table for people, as formatted strings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
-    pub title: String,
-    pub columns: Vec<(&'static str, Align)>,
-    pub rows: Vec<Vec<String>>,
-    /// Lines below the table.
-    pub notes: Vec<String>,
 }
 
 /// A file that the user's options name, for the command to write.

@@ -31,6 +31,7 @@ pub mod overlap;
 pub mod patterns;
 pub mod pipeline;
 pub mod population;
+pub mod printed;
 pub mod queue;
 mod random;
 pub mod recording;

@@ -2,7 +2,8 @@
 
 use crate::cli::progress::Bar;
 use clap::Args;
-use hta_analysis::api::{Align, Analysis};
+use hta_analysis::api::Analysis;
+use hta_analysis::printed::Align;
 use hta_base::table::schema::Batch;
 use hta_base::units::fmt_ns;
 use hta_read::error::SetError;

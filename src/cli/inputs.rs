@@ -6,7 +6,7 @@ use crate::cli::output::{print, width};
 use crate::cli::ranks::RanksArg;
 use crate::cli::traces::TracePaths;
 use clap::{Args, ValueEnum};
-use hta_analysis::api::Align;
+use hta_analysis::printed::Align;
 use hta_base::units::fmt_bytes;
 use hta_base::wording::counts::plural;
 use hta_read::files::Stores;

@@ -1,7 +1,6 @@
 //! What the roles of a job do in each period of its loop.
 
 use crate::api::ViewNote;
-use crate::diagnosis::views::ROLES;
 use crate::job::loops::{JobLoops, LoopPeriod};
 use crate::job::{Job, RankSummary};
 use hta_base::table;
@@ -10,6 +9,8 @@ use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
 use hta_trace::role_phase::LoopPhase;
 use std::collections::BTreeMap;
+
+pub(super) const ROLES: &str = "Roles in the periods of the loop";
 
 table! {
     /// What each rank does in a period of a loop of several roles (reinforcement learning): phases and idle

@@ -4,7 +4,7 @@ use crate::api::ViewNote;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::finding_id;
 use crate::diagnosis::diagnose::Diagnosis;
-use crate::diagnosis::role_tables::RolesOverPeriods;
+use crate::diagnosis::role_tables::{ROLES, RolesOverPeriods};
 use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
@@ -103,8 +103,6 @@ pub(super) const VIEWS: [ViewSpec; 3] = [
 ];
 
 const OWNERS: &str = "Where the time of all devices went";
-pub(super) const ROLES: &str = "Roles in the periods of the loop";
-
 /// A row of the printed table: ranks, and the sums of their parts over steps.
 struct RankLine {
     ranks: Vec<u32>,
@@ -287,16 +285,16 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job) -> (Batch, Vec<ViewNote>) {
 /// The account by part and cause, of all devices and steps.
 pub(super) fn by_owner(found: &Diagnosis) -> (Batch, Option<ViewNote>) {
     let account = &found.account;
-    let mut rows: Vec<OwnedTime> = Vec::new();
+    let mut rows: Vec<OwnersLine> = Vec::new();
     let mut owned: BTreeMap<TimePart, Ns> = BTreeMap::new();
     let n = account.steps.len().max(1) as Ns * i64::from(account.devices.max(1));
     let line =
-        |owner: &str, ns: Ns| OwnedTime { ns, owner: owner.to_string(), finding: None, is_withheld: false };
+        |owner: &str, ns: Ns| OwnersLine { ns, owner: owner.to_string(), finding: None, is_withheld: false };
     for c in &found.causes {
         let ns = c.owned_sum();
         if ns > 0 {
             let (finding, is_withheld) = (Some(finding_id(c)), c.is_withheld());
-            rows.push(OwnedTime { finding, is_withheld, ..line(&c.words.what, ns) });
+            rows.push(OwnersLine { finding, is_withheld, ..line(&c.words.what, ns) });
         }
         for ((_, _, part), ns) in &c.owned {
             *owned.entry(*part).or_default() += ns;
@@ -348,7 +346,7 @@ pub(super) fn by_owner(found: &Diagnosis) -> (Batch, Option<ViewNote>) {
 }
 
 /// Time of all devices and steps, ns, with its owner.
-struct OwnedTime {
+struct OwnersLine {
     ns: Ns,
     owner: String,
     finding: Option<String>,

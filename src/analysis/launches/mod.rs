@@ -16,9 +16,7 @@ use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::summary::Summary;
 use hta_base::table;
-use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Table, Text};
-use hta_base::table::view::{Keep, Note, ViewSpec};
 use hta_base::units::{Ns, percent};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -70,62 +68,6 @@ table! {
         runtime_outlier_idle_ns: i64, "ns", "the same, of runtime outliers";
     }
 }
-
-table! {
-    /// Launch calls by API, over all ranks. What one rank has is in `launch_stats`.
-    pub(crate) struct LaunchApis, LaunchApiRow = "launch_calls" by "scope, cpu_sum_ns descending, api" {
-        scope: Text, "", "capture: all calls; step: those that start in a step; outside: the rest";
-        api: Text, "", "name of the call", "call";
-        launch_count: u64, "", "calls", "calls" => sum(launch_count);
-        cpu_sum_ns: i64, "ns", "sum of the lengths of the calls", "host time" => sum(cpu_sum_ns);
-        cpu_mean_ns: Option<f64>, "ns", "mean length of a call", "mean" => ratio(cpu_sum_ns, launch_count);
-        cpu_max_ns: i64, "ns", "longest call", "longest" => max(cpu_max_ns);
-        started_count: u64, "", "calls with a delay, as in launch_stats" => sum(started_count);
-        delay_mean_ns: Option<f64>, "ns", "mean of call end to first start, of these", "delay"
-            => mean(delay_mean_ns, started_count);
-        short_count: u64, "", "calls whose activities run shorter than the call" => sum(short_count);
-        short_pct: Option<f64>, "%", "of those with a delay", "short" => percent(short_count, started_count);
-        launched_no_activity_count: u64, "", "calls that look like launches and own no activity"
-            => sum(launched_no_activity_count);
-        behind_unrecorded_count: u64, "",
-            "calls whose activities were queued behind work from before the recording"
-            => sum(behind_unrecorded_count);
-        launch_delay_negative_count: u64, "", "first starts before their own call: clock noise"
-            => sum(launch_delay_negative_count);
-        rank_count: u32, "", "ranks that make such calls" => ranks;
-    }
-}
-
-const APIS: Rollup = Rollup::of(LaunchStats::SPEC, LaunchApis::SPEC);
-
-const CALLS: ViewSpec = ViewSpec {
-    title: "Launch calls",
-    columns: &[
-        "api",
-        "launch_count",
-        "cpu_sum_ns",
-        "cpu_mean_ns",
-        "cpu_max_ns",
-        "delay_mean_ns",
-        "short_pct",
-    ],
-    keep: &[Keep::Scope("capture")],
-    notes: &[
-        Note::Text("short: what was started runs shorter than the call that starts it"),
-        Note::Sum("launched_no_activity_count", "call", "without a recorded activity"),
-        Note::Sum(
-            "behind_unrecorded_count",
-            "call",
-            "with work that was queued behind work from before the recording, left out of delay and short",
-        ),
-        Note::Sum(
-            "launch_delay_negative_count",
-            "start",
-            "before the launching call: clock noise, 0 in the statistics",
-        ),
-    ],
-    ..ViewSpec::of(LaunchApis::SPEC)
-};
 
 table! {
     /// One row per launch call.
@@ -194,9 +136,9 @@ impl Analysis for LaunchCalls {
             stem: "launches",
             title: "the cost of launch calls, and how soon their work starts",
             explain: include_str!("page.md"),
-            tables: &[LaunchStats::SPEC, LaunchApis::SPEC, Launches::SPEC, Unlinked::SPEC],
-            views: &[CALLS],
-            rollups: &[APIS],
+            tables: &[LaunchStats::SPEC, report::LaunchApis::SPEC, Launches::SPEC, Unlinked::SPEC],
+            views: &[report::CALLS],
+            rollups: &[report::APIS],
             settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
             is_long: true,
             observes_serving: false,

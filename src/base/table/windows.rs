@@ -63,6 +63,16 @@ pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
     all.into_iter().map(of_device).collect()
 }
 
+/// The step of each row, by index and by the number in its name; `None` for rows of no step, or of another table.
+pub fn steps_of_rows(batch: &Batch) -> Vec<Option<(u32, Option<i64>)>> {
+    let (steps, labels) = (batch.column("step"), batch.column("step_label"));
+    let step = |row: usize| {
+        let index = u32::try_from(steps?.int(row)?).ok()?;
+        Some((index, labels.and_then(|c| c.int(row))))
+    };
+    (0..batch.len()).map(step).collect()
+}
+
 /// Rank, device, scope and step of a window.
 type WindowKey = (Option<i64>, Option<i64>, String, Option<i64>);
 

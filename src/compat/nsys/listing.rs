@@ -3,7 +3,7 @@
 use crate::nsys::events::{NsysEventRow, NsysEvents, dimension};
 use crate::nsys::sums::megabytes;
 use hashbrown::HashMap;
-use hta_analysis::api::{Align, View};
+use hta_analysis::printed::{Align, View};
 use hta_base::table::schema::{Batch, Table};
 use std::cmp::Reverse;
 

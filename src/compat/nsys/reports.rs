@@ -6,8 +6,9 @@ use crate::nsys::listing;
 use crate::nsys::samples::{Collector, Samples};
 use crate::nsys::sums;
 use crate::nsys::usage;
-use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, View};
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
+use hta_analysis::printed::View;
 use hta_base::table::schema::Batch;
 use hta_trace::rank_trace::RankTrace;
 

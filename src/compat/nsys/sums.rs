@@ -3,7 +3,8 @@
 use crate::nsys::distribution::Distribution;
 use crate::nsys::names::shown_dimensions;
 use crate::nsys::samples::{Quantity, Samples, SummaryKey, key};
-use hta_analysis::api::{Align, Partial, View, rows};
+use hta_analysis::api::{Partial, rows};
+use hta_analysis::printed::{Align, View};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 //!
 //! A cause is the same on both sides if its `finding_id` is.
 
-use hta_analysis::api::{Align, View};
 use hta_analysis::diagnosis::{FindingRow, Findings};
+use hta_analysis::printed::{Align, View};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::fmt_pct;

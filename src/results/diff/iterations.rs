@@ -12,8 +12,9 @@
 
 use crate::diff::STEM;
 use crate::diff::exact::{Noise, STANDARD_ERRORS, standard_error};
-use hta_analysis::api::{Align, Certainty, Observation, View};
+use hta_analysis::api::{Certainty, Observation};
 use hta_analysis::iterations::{IterationRow, IterationsTable};
+use hta_analysis::printed::{Align, View};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, fmt_signed_pct};

@@ -6,7 +6,8 @@ use crate::diff::read_set::ComparedRun;
 use crate::diff::report::{DiffBasis, compare, compared};
 use crate::diff::set::Set;
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
-use hta_analysis::api::{Options, Output, View};
+use hta_analysis::api::{Options, Output};
+use hta_analysis::printed::View;
 use hta_base::table::schema::Batch;
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Formats text in columns that fit a width.
 
 use crate::output::visible;
-use hta_analysis::api::{Align, View};
+use hta_analysis::printed::{Align, View};
 use hta_base::table::format::CellType;
 use hta_base::table::value::Value;
 use hta_base::table::view_rows::ViewRows;

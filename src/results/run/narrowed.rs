@@ -21,8 +21,8 @@ use hta_analysis::inventory::{HealthTable, KernelRules, Ranks};
 use hta_analysis::job::Job;
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::facts::Recordings;
-use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec};
+use hta_base::table::windows::steps_of_rows;
 use hta_base::wording::ranks::ranks_named;
 use hta_trace::rank_trace::StepFilter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,18 +149,12 @@ fn divided(
 
 /// The rows of a table without those of steps that are not chosen. Adds the steps that there are.
 fn of_steps(batch: &Batch, filter: &StepFilter, steps: &mut BTreeSet<(u32, Option<i64>)>) -> Batch {
-    let (Some(step), label) = (batch.column("step"), batch.column("step_label")) else {
-        return batch.clone();
-    };
-    let has_labels = label.is_some();
-    let int = |column: Option<Column>, row: usize| column.and_then(|c| c.int(row));
-    let is_kept = |row: usize| {
-        let Some(index) = step.int(row).and_then(|index| u32::try_from(index).ok()) else { return true };
-        let label = int(label, row);
-        steps.extend(has_labels.then_some((index, label)));
-        filter.keeps(index, label)
-    };
-    let kept: BooleanArray = (0..batch.len()).map(is_kept).map(Some).collect();
+    let of_rows = steps_of_rows(batch);
+    // Tables without the numbers in names cannot tell which steps there are.
+    let has_labels = batch.spec.column_spec("step_label").is_some();
+    steps.extend(of_rows.iter().flatten().filter(|_| has_labels));
+    let is_kept = |step: &Option<(u32, Option<i64>)>| step.is_none_or(|(i, label)| filter.keeps(i, label));
+    let kept: BooleanArray = of_rows.iter().map(is_kept).map(Some).collect();
     match filter_record_batch(&batch.rows(), &kept) {
         Ok(rows) => Batch::new(batch.spec, rows),
         Err(_) => batch.clone(),

@@ -13,7 +13,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array,
 };
 use arrow_schema::{DataType as Kind, Field, Schema};
-use hta_analysis::api::Align;
+use hta_analysis::printed::Align;
 use hta_base::table::format::{CellType, heading, unit};
 use hta_base::units::fmt_count;
 use polars::prelude::{Column, DataFrame, DataType, PolarsError};

@@ -207,7 +207,15 @@ fn a_cpu_only_rank_takes_nothing_from_the_others() {
         let (both, alone) = (answer_by(by, &paths, &options()), answer_by(by, &paths[..1], &options()));
         let mut compared = 0;
         // What is about the job as a whole depends on all of its ranks.
-        let of_job = ["findings", "finding_evidence", "verdict", "time_account", "efficiency"];
+        let of_job = [
+            "findings",
+            "finding_evidence",
+            "verdict",
+            "time_account",
+            "time_by_owner",
+            "time_by_ranks",
+            "efficiency",
+        ];
         for analysis in chosen(by, ANALYSES) {
             let is_of_job = |name: &str| of_job.contains(&name) || name.ends_with("_over_ranks");
             for table in analysis.tables().iter().filter(|t| !is_of_job(t.name)) {

@@ -260,6 +260,10 @@ pub fn one_output(output: &Output, width: usize) -> String {
         heading(&mut out, &view.title);
         out.push_str(&set(view, width));
     }
+    for view in &output.shown {
+        heading(&mut out, view.title);
+        out.push_str(&set_rows(view, width));
+    }
     out.trim_start().to_string()
 }
 

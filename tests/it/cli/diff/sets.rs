@@ -1,7 +1,8 @@
 //! Runs a diff through the library, on traces with known differences.
 
 use crate::run::{Keep, Quiet, Record, options, rows_of};
-use hta::analysis::api::{Observation, Options, View};
+use hta::analysis::api::{Observation, Options};
+use hta::analysis::printed::View;
 use hta::compat::{Compat, chosen};
 use hta::diff::threshold::{Threshold, ThresholdVerdict};
 use hta::diff::{ComparedRun, DIFF, RunPair, analyses};
