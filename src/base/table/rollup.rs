@@ -124,8 +124,20 @@ impl Rollup {
             };
             columns.push(values);
         }
+        let by: Vec<(&Vec<Value>, bool)> = self
+            .table
+            .order_columns()
+            .filter_map(|(name, falls)| Some((columns.get(self.table.position(name)?)?, falls)))
+            .collect();
+        let compared = |a: usize, b: usize| {
+            let of_column = |(values, falls): &(&Vec<Value>, bool)| {
+                let order = compare(values.get(a)?, values.get(b)?);
+                Some(if *falls { order.reverse() } else { order })
+            };
+            by.iter().filter_map(of_column).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
         let mut order: Vec<usize> = (0..groups.len()).collect();
-        order.sort_by(|a, b| self.compared(&columns, *a, *b));
+        order.sort_by(|a, b| compared(*a, *b));
         let sorted = columns
             .iter()
             .zip(self.table.columns)
@@ -142,16 +154,6 @@ impl Rollup {
             _ => Value::Null,
         };
         pairs.map(quotient).collect()
-    }
-
-    /// Two rows in the order that the table declares.
-    fn compared(&self, columns: &[Vec<Value>], a: usize, b: usize) -> Ordering {
-        let by = self.table.order_columns().filter_map(|(name, falls)| {
-            let values = columns.get(self.table.position(name)?)?;
-            let order = compare(values.get(a)?, values.get(b)?);
-            Some(if falls { order.reverse() } else { order })
-        });
-        by.fold(Ordering::Equal, Ordering::then)
     }
 }
 

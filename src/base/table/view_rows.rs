@@ -107,6 +107,10 @@ pub(super) struct KeptRows<'a> {
     /// Column by which rows fall.
     pub(super) by: &'static str,
     pub(super) is_one_rank: bool,
+    /// Places of the index of a step and of the number in its name, where a step is shown.
+    step: Option<(usize, usize)>,
+    /// Place of the column by which sums are divided.
+    per: Option<usize>,
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) left: usize,
     pub(super) rest: Vec<Value>,
@@ -157,6 +161,9 @@ impl<'a> KeptRows<'a> {
             Note::Text(_) | Note::Made(_) => None,
         });
         let told = of_notes.map(|at| (at, Value::Null)).collect();
+        let has_step = view.columns.contains(&"step");
+        let step = at("step").zip(at("step_label")).filter(|_| has_step);
+        let per = at(view.per);
         Ok(Self {
             view,
             names,
@@ -165,6 +172,8 @@ impl<'a> KeptRows<'a> {
             top,
             by,
             is_one_rank,
+            step,
+            per,
             rows: Vec::new(),
             left: 0,
             rest,
@@ -178,9 +187,12 @@ impl<'a> KeptRows<'a> {
     }
 
     fn add(&mut self, columns: &[Column<'_>], row: usize) {
-        let is_kept = |(of, test): &(Vec<usize>, RowTest)| {
-            let own: Vec<Column> = of.iter().filter_map(|at| columns.get(*at)).copied().collect();
-            own.len() == of.len() && test(&own, row)
+        let is_kept = |(of, test): &(Vec<usize>, RowTest)| match of.as_slice() {
+            [at] => columns.get(*at..=*at).is_some_and(|own| test(own, row)),
+            of => {
+                let own: Vec<Column> = of.iter().filter_map(|at| columns.get(*at)).copied().collect();
+                own.len() == of.len() && test(&own, row)
+            }
         };
         if !self.tests.iter().all(is_kept) {
             return;
@@ -201,8 +213,7 @@ impl<'a> KeptRows<'a> {
                 at.into_iter().for_each(|at| sum.add(&cells[at]));
             }
         }
-        let is_named = self.view.columns.contains(&"step");
-        if let (true, Some(step), Some(label)) = (is_named, self.at("step"), self.at("step_label")) {
+        if let Some((step, label)) = self.step {
             let name = match (cells[label].int(), cells[step].int()) {
                 (Some(label), _) => Value::Text(label.to_string().into()),
                 (None, Some(index)) => Value::Text(format!("@{index}").into()),
@@ -239,18 +250,18 @@ impl<'a> KeptRows<'a> {
     pub(super) fn sort(&mut self) {
         let by: Vec<(usize, bool)> =
             ViewSpec::order(self.by).filter_map(|(name, rises)| Some((self.at(name)?, rises))).collect();
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.sort_by(|a, b| {
-            let of_column = |(at, rises): &(usize, bool)| {
-                let (a, b) = (self.of_unit(a, *at), self.of_unit(b, *at));
-                match a.is_null() || b.is_null() || !rises {
-                    true => compare(&b, &a),
-                    false => compare(&a, &b),
-                }
+        let key = |row: &Vec<Value>| by.iter().map(|(at, _)| self.of_unit(row, *at)).collect::<Vec<Value>>();
+        let keys: Vec<Vec<Value>> = self.rows.iter().map(key).collect();
+        let mut keyed: Vec<(Vec<Value>, Vec<Value>)> =
+            keys.into_iter().zip(std::mem::take(&mut self.rows)).collect();
+        keyed.sort_by(|(a, _), (b, _)| {
+            let of_column = |((a, b), (_, rises)): ((&Value, &Value), &(usize, bool))| {
+                if a.is_null() || b.is_null() || !rises { compare(b, a) } else { compare(a, b) }
             };
-            by.iter().map(of_column).fold(Ordering::Equal, Ordering::then)
+            let orders = a.iter().zip(b).zip(&by).map(of_column);
+            orders.fold(Ordering::Equal, Ordering::then)
         });
-        self.rows = rows;
+        self.rows = keyed.into_iter().map(|(_, row)| row).collect();
     }
 
     pub(super) fn cut(&mut self) {
@@ -287,7 +298,7 @@ impl<'a> KeptRows<'a> {
 
     /// A cell of it.
     pub(super) fn of_unit(&self, row: &[Value], at: usize) -> Value {
-        let units = self.at(self.view.per).and_then(|at| row.get(at)).and_then(Value::int).filter(|n| *n > 1);
+        let units = self.per.and_then(|at| row.get(at)).and_then(Value::int).filter(|n| *n > 1);
         match (row.get(at), self.specs.get(at).map(|spec| spec.role), units) {
             (Some(Value::Int(v)), Some(Role::Sum(_)), Some(units)) => Value::Int(v / i128::from(units)),
             (Some(Value::Float(v)), Some(Role::Sum(_)), Some(units)) => Value::Float(v / units as f64),

@@ -259,7 +259,9 @@ impl KeptRows<'_> {
                 return Some(format!("{mark} the rest"));
             }
             let spec = self.at(name).filter(is_drawn).and_then(|at| self.specs.get(at))?;
-            let name = if spec.name.ends_with("_pct") { heading(spec.name).into() } else { spec.title() };
+            // A share that is headed by what it is of is told by its name.
+            let is_of = spec.heading.starts_with("of ");
+            let name = if is_of { heading(spec.name).into() } else { spec.title() };
             Some(format!("{mark} {}", name.trim_end_matches(" %")))
         };
         let marks: Vec<String> = self.view.bar.iter().filter_map(mark).collect();

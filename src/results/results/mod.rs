@@ -20,7 +20,7 @@ mod verdict;
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
 pub(crate) use texts::RunSummary;
-pub(crate) use told::told;
+pub(crate) use told::SaidOfRun;
 pub use told::{ToldRun, is_told_from};
 
 use arrow_array::{Array, ArrayRef, RecordBatch};

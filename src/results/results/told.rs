@@ -13,7 +13,7 @@ use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::table::view::{TableError, Tables, ViewScope};
 use hta_base::table::view_rows::ViewRows;
 use hta_base::wording::ranks::rank_list;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 columns! {
     Named of Ranks { rank }
@@ -56,10 +56,18 @@ impl ToldRun {
         analyses: &[&'static dyn Analysis],
         options: &Options,
     ) -> Result<Self, ResultsError> {
-        let mut notes = Vec::new();
-        results.read::<Said>(|r| notes.extend(r.analysis.is_empty().then(|| r.note.to_string())))?;
-        let output = |analysis: &&'static dyn Analysis| Ok((*analysis, told(results, *analysis, options)?));
-        Ok(Self { notes, outputs: analyses.iter().map(output).collect::<Result<_, ResultsError>>()? })
+        let said = SaidOfRun::read(results)?;
+        let output = |analysis: &&'static dyn Analysis| {
+            let about = analysis.about();
+            let mut out = said.of(&about);
+            out.shown = said.shown(results, &about, options)?;
+            if is_diagnosis(&about) {
+                out.verdict = Some(verdict(results)?);
+            }
+            Ok((*analysis, out))
+        };
+        let outputs = analyses.iter().map(output).collect::<Result<_, ResultsError>>()?;
+        Ok(Self { notes: said.notes("", NOTE).map(|said| said.note.clone()).collect(), outputs })
     }
 }
 
@@ -77,108 +85,133 @@ fn is_diagnosis(about: &About) -> bool {
     about.tables.iter().any(|spec| spec.name == VerdictTable::SPEC.name)
 }
 
-/// What an analysis prints, without its tables.
-///
-/// # Errors
-/// When a table is missing or damaged.
-pub(crate) fn told(
-    results: &Results,
-    analysis: &'static dyn Analysis,
-    options: &Options,
-) -> Result<Output, ResultsError> {
-    let about = analysis.about();
-    let mut out = Output::default();
-    let mut notes: Vec<(String, String)> = Vec::new();
-    results.read::<Said>(|r| {
-        if r.analysis != about.stem {
-            return;
-        }
-        match r.kind {
-            TRUST => out.trust.lines.push(r.note.to_string()),
-            STANDS_OUT => out.observations.push(outstanding(about.stem, r.cost_ns, r.note)),
-            NOTE => notes.push((r.view.to_string(), r.note.to_string())),
-            _ => {}
-        }
-    })?;
-    if is_diagnosis(&about) {
-        out.verdict = Some(verdict(results)?);
+/// The sentences of a run, and why ranks have no rows.
+pub(crate) struct SaidOfRun {
+    said: Vec<SaidSentence>,
+    /// By analysis: reasons with their ranks.
+    lacking: BTreeMap<String, Vec<(String, Vec<u32>)>>,
+    is_one_rank: bool,
+}
+
+/// A row of the table `notes`.
+struct SaidSentence {
+    analysis: String,
+    kind: String,
+    view: String,
+    cost_ns: Option<i64>,
+    note: String,
+}
+
+impl SaidOfRun {
+    /// # Errors
+    /// When a table is damaged.
+    pub(crate) fn read(results: &Results) -> Result<Self, ResultsError> {
+        let mut said = Vec::new();
+        results.read::<Said>(|r| {
+            let [analysis, kind, view, note] = [r.analysis, r.kind, r.view, r.note].map(str::to_string);
+            said.push(SaidSentence { analysis, kind, view, cost_ns: r.cost_ns, note });
+        })?;
+        let mut lacking: BTreeMap<String, Vec<(String, Vec<u32>)>> = BTreeMap::new();
+        results.read::<Lacking>(|r| {
+            let reasons = lacking.entry(r.analysis.to_string()).or_default();
+            match reasons.iter_mut().find(|(reason, _)| reason == r.reason) {
+                Some((_, ranks)) => ranks.push(r.rank),
+                None => reasons.push((r.reason.to_string(), vec![r.rank])),
+            }
+        })?;
+        let mut ranks = BTreeSet::new();
+        results.read::<Named>(|r| {
+            ranks.insert(r.rank);
+        })?;
+        Ok(Self { said, lacking, is_one_rank: ranks.len() == 1 })
     }
-    let mut ranks = BTreeSet::new();
-    results.read::<Named>(|r| {
-        ranks.insert(r.rank);
-    })?;
-    let option = |flag: &str| {
-        let setting = about.settings.iter().find(|s| s.flag == flag)?;
-        options.settings.shown(setting)
-    };
-    let scope = ViewScope {
-        tables: results,
-        top: options.top,
-        of_steps: options.model.steps.is_some(),
-        is_one_rank: ranks.len() == 1,
-        option: &option,
-    };
-    let mut views = Vec::with_capacity(about.views.len());
-    for spec in about.views {
-        let mut view = match spec.rows(&scope).map_err(ResultsError::of_view)? {
-            Some(view) => view,
-            None if results.has_files => return Err(results.no_table(spec.of)),
-            None => ViewRows { title: spec.title, ..ViewRows::default() },
+
+    fn notes(&self, stem: &str, kind: &str) -> impl Iterator<Item = &SaidSentence> {
+        self.said.iter().filter(move |said| said.analysis == stem && said.kind == kind)
+    }
+
+    /// What an analysis says beside its views.
+    fn of(&self, about: &About) -> Output {
+        let mut out = Output::default();
+        out.trust.lines = self.notes(about.stem, TRUST).map(|said| said.note.clone()).collect();
+        out.observations = self.notes(about.stem, STANDS_OUT).map(|said| outstanding(about, said)).collect();
+        out
+    }
+
+    /// Why ranks have no rows of an analysis, a line for each reason.
+    fn reasons(&self, stem: &str) -> impl Iterator<Item = String> {
+        self.lacking.get(stem).into_iter().flatten().map(|(reason, ranks)| {
+            let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+            format!("{noun} {}: {reason}", rank_list(ranks))
+        })
+    }
+
+    /// The views of an analysis with their rows and the notes below them.
+    ///
+    /// # Errors
+    /// When a table is missing or damaged.
+    pub(crate) fn shown(
+        &self,
+        results: &Results,
+        about: &About,
+        options: &Options,
+    ) -> Result<Vec<ViewRows>, ResultsError> {
+        let option = |flag: &str| {
+            let setting = about.settings.iter().find(|s| s.flag == flag)?;
+            options.settings.shown(setting)
         };
-        let own: Vec<String> =
-            notes.iter().filter(|(of, _)| of == spec.title).map(|(_, text)| text.clone()).collect();
-        let is_shown = !view.rows.is_empty() || !own.is_empty() || !spec.none.is_empty();
-        view.notes.extend(own);
-        if view.rows.is_empty() && !spec.none.is_empty() {
-            view.notes.insert(0, spec.none.to_string());
+        let scope = ViewScope {
+            tables: results,
+            top: options.top,
+            of_steps: options.model.steps.is_some(),
+            is_one_rank: self.is_one_rank,
+            option: &option,
+        };
+        let below = |title: &str| {
+            let notes = self.notes(about.stem, NOTE).filter(|said| said.view == title);
+            notes.map(|said| said.note.clone()).collect::<Vec<String>>()
+        };
+        let mut views = Vec::with_capacity(about.views.len());
+        for spec in about.views {
+            let mut view = match spec.rows(&scope).map_err(ResultsError::of_view)? {
+                Some(view) => view,
+                None if results.has_files => return Err(results.no_table(spec.of)),
+                None => ViewRows { title: spec.title, ..ViewRows::default() },
+            };
+            let own = below(spec.title);
+            let is_shown = !view.rows.is_empty() || !own.is_empty() || !spec.none.is_empty();
+            view.notes.extend(own);
+            if view.rows.is_empty() && !spec.none.is_empty() {
+                view.notes.insert(0, spec.none.to_string());
+            }
+            views.push((is_shown, view));
         }
-        views.push((is_shown, view));
-    }
-    let first = views.iter().position(|(is_shown, _)| *is_shown).unwrap_or(0);
-    for (i, (is_shown, mut view)) in views.into_iter().enumerate() {
-        if i == first {
-            view.notes.splice(0..0, reasons(results, about.stem)?);
-            view.notes.extend(notes.iter().filter(|(of, _)| of.is_empty()).map(|(_, text)| text.clone()));
+        let first = views.iter().position(|(is_shown, _)| *is_shown).unwrap_or(0);
+        if let Some((is_shown, view)) = views.get_mut(first) {
+            *is_shown = true;
+            view.notes.splice(0..0, self.reasons(about.stem));
+            view.notes.extend(below(""));
         }
-        if i == first || is_shown {
-            out.shown.push(view);
+        let mut shown: Vec<ViewRows> =
+            views.into_iter().filter(|(is_shown, _)| *is_shown).map(|(_, view)| view).collect();
+        // A title alone says nothing where there is more.
+        if shown.iter().any(|view| !view.rows.is_empty()) {
+            shown.retain(|view| !view.rows.is_empty() || !view.notes.is_empty());
         }
+        Ok(shown)
     }
-    // A title alone says nothing where there is more.
-    if out.shown.iter().any(|view| !view.rows.is_empty()) {
-        out.shown.retain(|view| !view.rows.is_empty() || !view.notes.is_empty());
-    }
-    Ok(out)
 }
 
 /// What is largest in the tables of an analysis.
-fn outstanding(analysis: &'static str, cost_ns: Option<i64>, sentence: &str) -> Observation {
+fn outstanding(about: &About, said: &SaidSentence) -> Observation {
     Observation {
-        analysis,
+        analysis: about.stem,
         ranks: Vec::new(),
         steps: Vec::new(),
-        cost_ns_per_step: cost_ns.unwrap_or(0),
-        share_of_step: cost_ns.map(|_| 0.0),
+        cost_ns_per_step: said.cost_ns.unwrap_or(0),
+        share_of_step: said.cost_ns.map(|_| 0.0),
         certainty: Certainty::Measured,
-        sentence: sentence.to_string(),
+        sentence: said.note.clone(),
         table: Notes::SPEC.name,
     }
-}
-
-/// Why ranks have no rows, a line for each reason.
-fn reasons(results: &Results, stem: &str) -> Result<Vec<String>, ResultsError> {
-    let mut all: Vec<(String, Vec<u32>)> = Vec::new();
-    results.read::<Lacking>(|r| {
-        if r.analysis == stem {
-            match all.iter_mut().find(|(reason, _)| reason == r.reason) {
-                Some((_, ranks)) => ranks.push(r.rank),
-                None => all.push((r.reason.to_string(), vec![r.rank])),
-            }
-        }
-    })?;
-    let line = |(reason, ranks): &(String, Vec<u32>)| {
-        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
-        format!("{noun} {}: {reason}", rank_list(ranks))
-    };
-    Ok(all.iter().map(line).collect())
 }

@@ -1,6 +1,6 @@
 //! What a run leaves: what one rank left, what all left, and the answers.
 
-use crate::results::{Results, ResultsError, told};
+use crate::results::{Results, ResultsError, SaidOfRun};
 use crate::run::claims::{RankClaims, Task};
 use crate::run::error::{Refused, is_loss};
 use crate::store::{PartialStore, StoredPartial};
@@ -85,8 +85,9 @@ impl Outcome {
     /// # Errors
     /// When a table is damaged.
     pub fn show(&mut self, results: &Results, options: &Options) -> Result<(), ResultsError> {
+        let said = SaidOfRun::read(results)?;
         for (analysis, output) in &mut self.outputs {
-            output.shown = told(results, *analysis, options)?.shown;
+            output.shown = said.shown(results, &analysis.about(), options)?;
         }
         Ok(())
     }
