@@ -18,9 +18,9 @@ pub struct ChosenWindows {
     pub all_partial: bool,
 }
 
-/// The chosen windows of each device, in order of their first row. The table has the columns `rank`, `device`,
-/// `scope`, `step`, `is_partial`, `ts_ns` and `dur_ns`; rows of a stream or of a process group, where it has
-/// that column, are left out.
+/// The chosen windows of each device, in order of their first row. The table has the columns `rank`,
+/// `device`, `scope`, `step`, `is_partial`, `ts_ns` and `dur_ns`; rows of a stream or of a process group,
+/// where it has that column, are left out.
 pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
     let column = |name: &str| batch.column(name);
     let (ranks, devices, streams) = (column("rank"), column("device"), column("stream"));
@@ -63,7 +63,8 @@ pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
     all.into_iter().map(of_device).collect()
 }
 
-/// The step of each row, by index and by the number in its name; `None` for rows of no step, or of another table.
+/// The step of each row, by index and by the number in its name; `None` for rows of no step, or of another
+/// table.
 pub fn steps_of_rows(batch: &Batch) -> Vec<Option<(u32, Option<i64>)>> {
     let (steps, labels) = (batch.column("step"), batch.column("step_label"));
     let step = |row: usize| {
@@ -71,6 +72,13 @@ pub fn steps_of_rows(batch: &Batch) -> Vec<Option<(u32, Option<i64>)>> {
         Some((index, labels.and_then(|c| c.int(row))))
     };
     (0..batch.len()).map(step).collect()
+}
+
+/// Whether rows of a table are one figure of all steps together, from which no figure of one step can be taken.
+pub fn has_rows_of_all_steps(batch: &Batch) -> bool {
+    let scopes = batch.column("scope");
+    let is_of_steps = |row| scopes.and_then(|c| c.text(row)) == Some("steps");
+    !batch.is_empty() && (batch.spec.column_spec("step").is_none() || (0..batch.len()).any(is_of_steps))
 }
 
 /// Rank, device, scope and step of a window.

@@ -21,9 +21,15 @@ pub enum ResultsError {
     #[error("cannot read {path}: its rows need more than {} of memory", fmt_bytes(.limit.bytes))]
     TooLarge { path: String, limit: MemoryLimit },
     #[error(
-        "cannot use {option} for `{analysis}` of results: it compares ranks, so that its rows depend on all of them"
+        "cannot use {option} for `{analysis}` of results: it compares ranks, so that its rows \
+         depend on all of them"
     )]
     NotNarrowed { option: &'static str, analysis: &'static str },
+    #[error(
+        "cannot use --steps for `{analysis}` of results: `{table}` has figures of all steps together, of \
+         which none of one step can be taken"
+    )]
+    OfAllSteps { analysis: &'static str, table: &'static str },
     #[error("cannot find the ranks asked for: the set holds {0}")]
     NoSuchRank(String),
     #[error(transparent)]
@@ -50,7 +56,7 @@ impl ResultsError {
             ResultsError::TooLarge { .. } => {
                 Some("raise --memory-limit; a small file that unpacks to so much may be damaged")
             }
-            ResultsError::NotNarrowed { .. } => {
+            ResultsError::NotNarrowed { .. } | ResultsError::OfAllSteps { .. } => {
                 Some("leave it out, or give the traces instead of the results")
             }
             ResultsError::NoSuchRank(_) => None,

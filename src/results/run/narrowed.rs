@@ -1,8 +1,8 @@
 //! Results narrowed to some ranks or steps: the tables that a run on these alone would leave, in memory.
 //!
-//! What an analysis leaves of a rank are its tables, so that of chosen ranks all that follows from them is made
-//! once more: sums over ranks, and what stands out. That holds for analyses that look at one rank after the
-//! other. Those that compare ranks are refused, because each of their rows depends on all ranks.
+//! What an analysis leaves of a rank are its tables, so that of chosen ranks all that follows from them is
+//! made once more: sums over ranks, and what stands out. That holds for analyses that look at one rank
+//! after the other. Those that compare ranks are refused, because each of their rows depends on all ranks.
 
 use crate::results::{Results, ResultsError, columns};
 use crate::run::reduce::{leave_out_for_serving, note_cut_ends, note_doubts};
@@ -22,7 +22,7 @@ use hta_analysis::job::Job;
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::facts::Recordings;
 use hta_base::table::schema::{Batch, TableSpec};
-use hta_base::table::windows::steps_of_rows;
+use hta_base::table::windows::{has_rows_of_all_steps, steps_of_rows};
 use hta_base::wording::ranks::ranks_named;
 use hta_trace::rank_trace::StepFilter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,8 @@ const OF_INVENTORY: [&TableSpec; 5] =
 /// The results of these ranks (inclusive ranges; all if empty) and of the steps that the options choose.
 ///
 /// # Errors
-/// When an analysis compares ranks, nothing is chosen, or a table is missing or damaged.
+/// When an analysis compares ranks or has figures of all steps together, nothing is chosen, or a table is
+/// missing or damaged.
 pub fn narrowed(
     results: &Results,
     analyses: &[&'static dyn Analysis],
@@ -72,9 +73,14 @@ pub fn narrowed(
         let mut partials: BTreeMap<u32, Partial> =
             chosen.iter().map(|rank| (*rank, Partial { rank: *rank, ..Partial::default() })).collect();
         let is_rolled = |spec: &TableSpec| about.rollups.iter().any(|r| r.table.name == spec.name);
+        let is_printed = |spec: &TableSpec| about.views.iter().any(|view| view.of.name == spec.name);
         for spec in about.tables.iter().filter(|spec| !is_rolled(spec)) {
             for (rank, batch) in of_ranks(spec)? {
                 let batch = match &options.model.steps {
+                    Some(_) if is_printed(spec) && has_rows_of_all_steps(&batch) => {
+                        let (analysis, table) = (analysis.stem(), spec.name);
+                        return Err(ResultsError::OfAllSteps { analysis, table });
+                    }
                     Some(filter) => of_steps(&batch, filter, &mut steps),
                     None => batch,
                 };
@@ -87,7 +93,8 @@ pub fn narrowed(
         analysis.complete(&partials, &mut output);
         outputs.push((*analysis, output));
     }
-    if let Some(filter) = &options.model.steps {
+    // Without a row of a step these tables cannot say which steps there are.
+    if let Some(filter) = options.model.steps.as_ref().filter(|_| !steps.is_empty()) {
         filters::check_steps(filter, &steps.into_iter().collect::<Vec<_>>())?;
     }
     leave_out_for_serving(&inventory, &mut outputs);
@@ -114,8 +121,8 @@ fn chosen_ranks(results: &Results, asked: &[(u32, u32)]) -> Result<BTreeSet<u32>
     Ok(chosen)
 }
 
-/// The rows of each chosen rank of a table, whose first column is the rank. Of another table none: it was made
-/// when all ranks were known, and is made again.
+/// The rows of each chosen rank of a table, whose first column is the rank. Of another table none: it was
+/// made when all ranks were known, and is made again.
 fn divided(
     results: &Results,
     spec: &'static TableSpec,

@@ -1,5 +1,6 @@
 //! Commands of single analyses on results: what they print is what they print of the traces.
 
+use hta::registry::ANALYSES;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -16,21 +17,6 @@ const SAMPLES: [&str; 11] = [
     "gpu_single",
     "serving",
     "serving_capture",
-];
-
-/// Commands whose text follows from tables. That of `launches` does not: its part on queues is what the report says.
-const WITH_TEXT: [&str; 11] = [
-    "breakdown",
-    "steps",
-    "iterations",
-    "graph-ops",
-    "overlap",
-    "idle",
-    "copies",
-    "kernels",
-    "annotations",
-    "counters",
-    "cupti",
 ];
 
 fn hta(args: &[&str]) -> Output {
@@ -54,11 +40,34 @@ fn the_text_from_results_is_that_from_traces() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for sample in SAMPLES {
         let (traces, results) = analysed(sample, folder.path());
-        for stem in WITH_TEXT {
+        for stem in ANALYSES.iter().map(|a| a.stem()).chain(["communication"]) {
             for options in [&[][..], &["--top", "3"]] {
                 let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
                 assert_eq!(text(&from.stdout), text(&of.stdout), "{sample} {stem}: {}", text(&from.stderr));
                 assert_eq!(from.status.code(), of.status.code(), "{sample} {stem}");
+            }
+        }
+    }
+}
+
+/// Commands of analyses that do not compare ranks.
+const NARROWED: [&str; 5] = ["breakdown", "idle", "copies", "overlap", "annotations"];
+
+#[test]
+fn the_text_of_chosen_ranks_and_steps_of_results_is_that_of_traces() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (sample, steps) in [("gpu_ddp8", "11-12"), ("gloo_ddp4", "@1"), ("serving", "@0-@1")] {
+        let (traces, results) = analysed(sample, folder.path());
+        for stem in NARROWED {
+            for options in [&["--ranks", "0,2"][..], &["--steps", steps], &["--ranks", "0-1", "--top", "1"]] {
+                let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
+                assert_eq!(
+                    text(&from.stdout),
+                    text(&of.stdout),
+                    "{sample} {stem} {options:?}: {}",
+                    text(&from.stderr)
+                );
+                assert_eq!(from.status.code(), of.status.code(), "{sample} {stem} {options:?}");
             }
         }
     }
@@ -77,9 +86,15 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
         assert_eq!(text(&from.stdout), text(&of.stdout), "{stem}: {}", text(&from.stderr));
     }
     for (args, word) in [
-        (&["stragglers", &results, "--top", "3"][..], "cannot print `stragglers` from results"),
-        (&["kernels", &results, "--by", "op"], "cannot use --by: expected traces, found the results in"),
-        (&["kernels", &results, "--ranks", "0"], "cannot use --ranks: expected traces"),
+        (&["kernels", &results, "--by", "op"][..], "cannot use --by: expected traces, found the results in"),
+        (&["stragglers", &results, "--ranks", "0"], "cannot use --ranks for `stragglers` of results"),
+        (&["kernels", &results, "--steps", "11-12"], "has figures of all steps together"),
+        (&["kernels", &results, "--ranks", "pp=0"], "cannot use --ranks with coordinates: expected traces"),
+        (&["idle", &results, "--ranks", "77"], "cannot find the ranks asked for: the set holds ranks 0-7"),
+        (
+            &["idle", &results, "--steps", "77"],
+            "expected a step of the traces, found none like it; there are 10-14",
+        ),
         (&["kernels", &results, "--table", "nope", "--format", "csv"], "expected one of kernels_by_name"),
     ] {
         let run = hta(args);
@@ -87,10 +102,10 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
         assert_eq!((run.status.code(), run.stdout.is_empty()), (Some(2), true), "{args:?}: {errors}");
         assert!(errors.contains(word), "{args:?}: {errors}");
     }
-    std::fs::remove_file(folder.path().join("gpu_ddp8/tables/temporal_breakdown.parquet"))
+    std::fs::remove_file(folder.path().join("gpu_ddp8/tables/breakdown_by_device.parquet"))
         .expect("the table");
     let errors = text(&hta(&["breakdown", &results]).stderr);
-    assert!(errors.contains("expected the table `temporal_breakdown`, found none"), "{errors}");
+    assert!(errors.contains("expected the table `breakdown_by_device`, found none"), "{errors}");
 }
 
 /// Analyses that join ranks say of results what the report of the run says of them.
