@@ -6,6 +6,7 @@ pub mod checked;
 pub mod column;
 pub mod declare;
 pub mod format;
+mod groups;
 pub mod role;
 pub mod rollup;
 pub mod schema;

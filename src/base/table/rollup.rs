@@ -5,27 +5,23 @@
 //!
 //! ```ignore
 //! table! {
-//!     /// Kernels by category, over all ranks.
 //!     pub struct Categories, CategoryRow = "categories" by "scope, sum_ns descending, category" {
 //!         scope: Text, "", "span or step";
-//!         category: Text, "", "what they do";
 //!         count: u64, "", "kernels" => sum(count);
 //!         sum_ns: i64, "ns", "sum of their durations" => sum(sum_ns);
 //!         mean_ns: Option<f64>, "ns", "mean duration" => ratio(sum_ns, count);
-//!         rank_count: u32, "", "ranks that have them" => ranks;
 //!     }
 //! }
 //! const OVER_RANKS: Rollup = Rollup::of(KernelCategories::SPEC, Categories::SPEC);
 //! let batch = OVER_RANKS.fold(&batches_in_order_of_rank);
 //! ```
 
+use crate::table::groups::Groups;
 use crate::table::role::Role;
 use crate::table::schema::{Batch, ColumnSpec, TableSpec};
 use crate::table::value::{Codes, Value, array, compare, list, median};
 use crate::table::windows::{WindowKeys, chosen_windows};
-use hashbrown::{DefaultHashBuilder, HashTable};
 use std::cmp::{Ordering, Reverse};
-use std::hash::BuildHasher;
 
 /// Which rows of a table are rolled up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +67,8 @@ impl Rollup {
         self.of.name == table.name || is_chosen_by
     }
 
-    /// The rows by key, in the order that the table declares. Batches are of the tables that it reads, in order
-    /// of rank; where windows are chosen, the rows of a rank must be in one batch.
+    /// The rows by key, in the order that the table declares. Batches are of the tables that it reads, in
+    /// order of rank; where windows are chosen, the rows of a rank must be in one batch.
     pub fn fold<'a>(&self, batches: impl IntoIterator<Item = &'a Batch> + Clone) -> Batch {
         let is_key = |c: &&ColumnSpec| c.role == Role::Key;
         let mut groups = Groups::new(self.table.columns.iter().filter(is_key).count());
@@ -165,79 +161,6 @@ struct FoldedRow {
     rank: i64,
 }
 
-/// The distinct keys, numbered in order of their first row.
-struct Groups {
-    /// The distinct values of each key column.
-    codes: Vec<Codes>,
-    /// The codes of each group, one after the other.
-    keys: Vec<u32>,
-    table: HashTable<u32>,
-    count: usize,
-    hasher: DefaultHashBuilder,
-}
-
-impl Groups {
-    fn new(columns: usize) -> Self {
-        let mut codes = Vec::new();
-        codes.resize_with(columns, Codes::default);
-        Self {
-            codes,
-            keys: Vec::new(),
-            table: HashTable::new(),
-            count: 0,
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.count
-    }
-
-    /// The group of each of some rows of a batch.
-    fn of_rows<'n>(
-        &mut self,
-        batch: &Batch,
-        names: impl Iterator<Item = &'n str>,
-        rows: &[usize],
-    ) -> Vec<u32> {
-        let width = self.codes.len();
-        let mut cells: Vec<u32> = vec![0; rows.len() * width];
-        for (at, (codes, name)) in self.codes.iter_mut().zip(names).enumerate() {
-            let of_rows = codes.of_rows(batch.column(name), rows);
-            cells
-                .iter_mut()
-                .skip(at)
-                .step_by(width.max(1))
-                .zip(of_rows)
-                .for_each(|(cell, code)| *cell = code);
-        }
-        (0..rows.len()).map(|row| self.group(&cells[row * width..(row + 1) * width])).collect()
-    }
-
-    fn group(&mut self, key: &[u32]) -> u32 {
-        let (keys, hasher, width) = (&self.keys, &self.hasher, key.len());
-        let key_of = |group: u32| &keys[group as usize * width..(group as usize + 1) * width];
-        let hash = hasher.hash_one(key);
-        if let Some(&group) = self.table.find(hash, |&group| key_of(group) == key) {
-            return group;
-        }
-        let group = self.count as u32;
-        self.count += 1;
-        self.keys.extend_from_slice(key);
-        let (keys, hasher) = (&self.keys, &self.hasher);
-        let key_of = |group: u32| &keys[group as usize * width..(group as usize + 1) * width];
-        self.table.insert_unique(hash, group, |&group| hasher.hash_one(key_of(group)));
-        group
-    }
-
-    /// The values of a key column, by group.
-    fn values(&self, column: usize) -> Vec<Value> {
-        let Some(codes) = self.codes.get(column) else { return Vec::new() };
-        let of_column = self.keys.iter().skip(column).step_by(self.codes.len().max(1));
-        of_column.map(|code| codes.value(*code)).collect()
-    }
-}
-
 /// What a column has of each group so far.
 struct ColumnSums {
     spec: &'static ColumnSpec,
@@ -309,6 +232,40 @@ impl ColumnSums {
                     }
                 }
             }
+            Role::Median(_) | Role::List(_) | Role::Most(..) | Role::SumOfMost(..) => {
+                self.add_to_lists(batch, rows);
+            }
+            Role::Ranks => {
+                for r in rows {
+                    if self.ranks[r.group].0 != Some(r.rank) {
+                        self.ranks[r.group].0 = Some(r.rank);
+                        self.values[r.group].add(&Value::Int(1));
+                    }
+                }
+            }
+            Role::Rows => rows.for_each(|r| self.values[r.group].add(&Value::Int(1))),
+            Role::AreSteps => {
+                let scope = column("scope");
+                for r in rows {
+                    let is_step = scope.and_then(|c| c.text(r.row)) == Some("step");
+                    self.values[r.group] = Value::Int(i128::from(is_step));
+                }
+            }
+            Role::RankOfMax(name) | Role::MaxOfRank(name) => {
+                let of = cell(name);
+                rows.for_each(|r| self.add_of_rank(r, of(r.row)));
+            }
+        }
+    }
+
+    /// The same of roles that keep several values of a group.
+    fn add_to_lists(&mut self, batch: &Batch, rows: impl Iterator<Item = FoldedRow>) {
+        let column = |name: &str| batch.column(name);
+        let cell = |name: &str| {
+            let column = column(name);
+            move |row: usize| column.map_or(Value::Null, |c| Value::of(&c, row))
+        };
+        match self.spec.role {
             Role::Median(name) => {
                 let of = cell(name);
                 rows.for_each(|r| self.texts[r.group].push((0, of(r.row))));
@@ -335,26 +292,7 @@ impl ColumnSums {
                     }
                 }
             }
-            Role::Ranks => {
-                for r in rows {
-                    if self.ranks[r.group].0 != Some(r.rank) {
-                        self.ranks[r.group].0 = Some(r.rank);
-                        self.values[r.group].add(&Value::Int(1));
-                    }
-                }
-            }
-            Role::Rows => rows.for_each(|r| self.values[r.group].add(&Value::Int(1))),
-            Role::AreSteps => {
-                let scope = column("scope");
-                for r in rows {
-                    let is_step = scope.and_then(|c| c.text(r.row)) == Some("step");
-                    self.values[r.group] = Value::Int(i128::from(is_step));
-                }
-            }
-            Role::RankOfMax(name) | Role::MaxOfRank(name) => {
-                let of = cell(name);
-                rows.for_each(|r| self.add_of_rank(r, of(r.row)));
-            }
+            _ => {}
         }
     }
 
