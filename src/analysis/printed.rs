@@ -1,5 +1,5 @@
-//! Tables whose cells are made by hand: of two runs beside each other, and in the format of another tool. Those of
-//! analyses are declared ([`ViewSpec`](hta_base::table::view::ViewSpec)).
+//! Tables whose cells are made by hand: of two runs beside each other, and in the format of another tool.
+//! Those of analyses are declared ([`ViewSpec`](hta_base::table::view::ViewSpec)).
 
 /// Alignment of a column of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -107,8 +107,8 @@ counters! {
     DurOverflow "dur_overflow" Corrected "durations beyond the record window, cut at its end";
     DurSuspect "gpu_dur_suspect" Info "GPU activities that last for most of their length after a later one \
                                        of their stream has started";
-    DurCut "gpu_dur_cut" Corrected "of those, activities over three or more later ones, which cannot be; their \
-                                 time after the next start counts nowhere";
+    DurCut "gpu_dur_cut" Corrected "of those, activities over three or more later ones, which cannot be; \
+                                 their time after the next start counts nowhere";
     StreamIsLabel "stream_is_label" Corrected "activities in CUDA graphs whose `stream` was an annotation of \
         the program or a lane of the drawing; the stream was taken from elsewhere in the row";
     LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call";
@@ -124,8 +124,8 @@ counters! {
                                          maximum of ends";
     StreamEndsCut "stream_overlap_not_recorded" Info "the recorder ends each GPU activity where the next \
         one of its stream starts: that none overlaps another there says nothing";
-    DeviceClockOffset "device_clock_offset" Corrected "a device whose clock is off that of the host by the same \
-        time at every launch; its times were moved by that";
+    DeviceClockOffset "device_clock_offset" Corrected "a device whose clock is off that of the host by the \
+        same time at every launch; its times were moved by that";
     GpuDuplicate "gpu_event_duplicate" Corrected "a GPU activity written twice; counted once";
     GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";
     TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers";
@@ -134,8 +134,8 @@ counters! {
                                        used";
     ListTruncated "list_arg_truncated" Corrected "list arguments cut with `...`";
     CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments";
-    GroupTooLarge "group_size_impossible" Corrected "a job or process group of more than 1,000,000 ranks; its \
-        size was read as unknown";
+    GroupTooLarge "group_size_impossible" Corrected "a job or process group of more than 1,000,000 ranks; \
+        its size was read as unknown";
     ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used";
     OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a \
         recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
@@ -171,14 +171,14 @@ counters! {
     NotLoaded "events_not_loaded" Info "events left out by --skip";
     HostStreamArg "host_event_with_stream_arg" Info "host operators with a `stream` argument; not GPU work";
     SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time";
-    OverlapClipped "host_overlap_clipped" Corrected "host events that extend beyond their parent by less than 1 \
-        us; cut for the call tree";
+    OverlapClipped "host_overlap_clipped" Corrected "host events that extend beyond their parent by less than \
+        1 us; cut for the call tree";
     OverlapSibling "host_overlap_sibling" Corrected "host events that overlap only in part; siblings in the \
         call tree";
     FrameOverlap "python_frame_overlap" Info "Python frames that overlap another of their caller, or outlast \
         it; own time is what no called frame covers";
-    FrameUnended "python_frame_unended" Corrected "Python frames that last until the profiler stopped although \
-        their caller returned before; cut at its end";
+    FrameUnended "python_frame_unended" Corrected "Python frames that last until the profiler stopped \
+        although their caller returned before; cut at its end";
     Unfinished "event_unfinished" Info "host events cut at the end of the capture";
     NumberAsString "number_as_string" Corrected "numbers written as text";
     HandleAsText "handle_as_text" Info "handles written as hexadecimal text, as on XPU; read as numbers";

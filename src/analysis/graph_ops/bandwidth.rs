@@ -46,7 +46,8 @@ table! {
         kind: Text, "", "weights, kv or given", "reads";
         count: u64, "", "calls; of `given`, decode iterations", "calls";
         bytes: u64, "bytes", "read by these calls";
-        busy_ns: i64, "ns", "length of the union of their GPU work; of `given`, the sum of the periods", "GPU time";
+        busy_ns: i64, "ns",
+            "length of the union of their GPU work; of `given`, the sum of the periods", "GPU time";
         gb_per_s: Option<f64>, "GB/s", "bytes over busy_ns (1e9 bytes); null above the peak", "GB/s";
         peak_pct: Option<f64>, "%", "of the peak bandwidth of the device's memory; null if that is not known",
             "of peak";

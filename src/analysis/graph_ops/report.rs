@@ -1,4 +1,5 @@
-//! What is printed of kernels inside graphs: operators, graphs, captures, and the bandwidth of decode iterations.
+//! What is printed of kernels inside graphs: operators, graphs, captures, and the bandwidth of decode
+//! iterations.
 
 use crate::api::{Output, Partial, ViewNote, rows};
 use crate::facts::graphs::named::NamedNodes;

@@ -50,7 +50,8 @@ table! {
         replay_count: u64, "", "launches", "launches";
         activity_count: u64, "", "activities of one launch", "nodes";
         missing_count: u64, "",
-            "activities that one launch lacks: a launch of the same graph, or its capture, has more", "missing";
+            "activities that one launch lacks: a launch of the same graph, or its capture, has more",
+            "missing";
         sum_ns: i64, "ns", "summed duration of the activities of all launches", "GPU time";
         op_source: Text, "",
             "exact: the names of all activities are those of the capture, in order; partial: at least 95 % \

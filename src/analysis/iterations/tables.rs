@@ -189,8 +189,8 @@ table! {
 
 const BOUND: &str = "upper bound: no iteration follows, so the rate is that of the window alone, or what \
                      follows is lost, so the period is that of the ranges on the host";
-const BUBBLE: &str = "gap idle, bubble: mean of an iteration; the bubble is idle time after the window and the \
-                      range on the host";
+const BUBBLE: &str = "gap idle, bubble: mean of an iteration; the bubble is idle time after the window and \
+                      the range on the host";
 
 pub(super) const ROLLUPS: [Rollup; 2] = [
     Rollup::of(IterationPhases::SPEC, IterationKinds::SPEC),

@@ -41,7 +41,8 @@ table! {
             "operator that launched most of sum_ns, of the main operators of the ranks", "operator";
         main_op_ns: Option<i64>, "ns",
             "part of sum_ns that it launched, at least: of the ranks of which it is the main one", "by it";
-        main_input_dims: Option<Text>, "", "shapes of its inputs in most of that time, where recorded", "shapes";
+        main_input_dims: Option<Text>, "",
+            "shapes of its inputs in most of that time, where recorded", "shapes";
         work_ns: i64, "ns", "sum of the durations of activities of operators whose work is known";
         flops: Option<u64>, "FLOP", "share of the operations of these operators; null where none is known";
         bytes: Option<u64>, "bytes", "share of their compulsory traffic; null where none is known";

@@ -17,8 +17,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
-    /// Kernels, copies and sets over all ranks and devices, by the short name that many full names share. What
-    /// these are is in `kernels_over_ranks`.
+    /// Kernels, copies and sets over all ranks and devices, by the short name that many full names share.
+    /// What these are is in `kernels_over_ranks`.
     pub struct ShortNames, ShortNameRow = "kernels_by_short_name"
         by "scope, sum_ns descending, count descending, short_name, class" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";

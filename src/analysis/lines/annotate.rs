@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 const AROUND: u32 = 2;
 
 table! {
-    /// Lines of the source file that `hta lines --annotate` names, with the time of those in the recording and
-    /// some around them.
+    /// Lines of the source file that `hta lines --annotate` names, with the time of those in the recording
+    /// and some around them.
     pub(crate) struct AnnotatedLines, AnnotatedLineRow = "annotated_lines" by "line" {
         line: u32, "", "number of the line";
         self_ns: Option<i64>, "ns", "time in which a thread is here; null for lines around";

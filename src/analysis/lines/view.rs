@@ -13,7 +13,8 @@ pub(crate) const OVER_RANKS: Rollup = Rollup::of(LinesTable::SPEC, LinesOverRank
 
 table! {
     /// Lines whose self time differs between ranks by more than a fifth of the step.
-    pub(crate) struct LineSpreads, LineSpreadRow = "line_spread" by "spread_ns descending, file, line, function" {
+    pub(crate) struct LineSpreads, LineSpreadRow
+        = "line_spread" by "spread_ns descending, file, line, function" {
         file: Option<Text>, "", "path as recorded; null for a module", "place";
         line: Option<u32>, "", "line of the calls; of a function, where it is defined";
         function: Option<Text>, "", "name of the function; null for a line";

@@ -62,9 +62,10 @@ table! {
 }
 
 table! {
-    /// The devices of all ranks, the one nearest to its limit first: a device whose requests fail, then by the
-    /// part of its memory, then by size; with --device only those.
-    pub(crate) struct MemoryHighest, MemoryHighestRow = "memory_highest" by "place" key "rank, device_type, device" {
+    /// The devices of all ranks, the one nearest to its limit first: a device whose requests fail, then by
+    /// the part of its memory, then by size; with --device only those.
+    pub(crate) struct MemoryHighest, MemoryHighestRow
+        = "memory_highest" by "place" key "rank, device_type, device" {
         place: u32, "", "position in this order, from 0";
         rank;
         device_type: Text, "", "type of the device", "device";
@@ -196,7 +197,8 @@ table! {
         count: u64, "", "allocations that survive";
         bytes: i64, "bytes", "their size";
         bytes_per_group: i64, "bytes", "bytes / groups, rounded down", "a group";
-        is_recurring: bool, "", "they come again and again: a leak, or a cache that grows; else made once", "recurring";
+        is_recurring: bool, "",
+            "they come again and again: a leak, or a cache that grows; else made once", "recurring";
     }
 }
 

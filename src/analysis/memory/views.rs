@@ -49,8 +49,8 @@ pub(crate) const VIEWS: [ViewSpec; 10] = [
             Note::If("total_pct", "share: of the device's memory"),
             Note::If(
                 "unused_max_bytes",
-                "unused: reserved by the caching allocator but not allocated, at the peak and at most; blocks \
-                 that wait for their next use are normal",
+                "unused: reserved by the caching allocator but not allocated, at the peak and at most; \
+                 blocks that wait for their next use are normal",
             ),
             Note::If(
                 "is_relative",

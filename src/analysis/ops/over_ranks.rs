@@ -16,8 +16,10 @@ table! {
         key "scope, name" {
         scope: Text, "", "capture: all; step: those that start in a step (with --by step); outside: the rest";
         name: Text, "",
-            "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch", "operator";
-        input_dims: Option<Text>, "", "shape of each input (with --by shape or args, where recorded)", "shapes";
+            "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch",
+            "operator";
+        input_dims: Option<Text>, "",
+            "shape of each input (with --by shape or args, where recorded)", "shapes";
         input_types: Option<Text>, "", "type of each input (with --by args)", "types";
         input_strides: Option<Text>, "", "strides of each input (with --by args)", "strides";
         concrete_inputs: Option<Text>, "", "scalar inputs (with --by args)", "scalars";
@@ -64,7 +66,8 @@ table! {
         gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no nested module"
             => sum(gpu_self_ns);
         bwd_gpu_ns: Option<i64>, "ns",
-            "GPU work of the backward pass of it and of nested modules; null where none is joined", "GPU backward"
+            "GPU work of the backward pass of it and of nested modules; null where none is joined",
+            "GPU backward"
             => sum(bwd_gpu_ns);
         bwd_gpu_self_ns: Option<i64>, "ns", "the same without nested modules" => sum(bwd_gpu_self_ns);
         bwd_host_ns: Option<i64>, "ns", "host time of the backward pass of it and of nested modules"

@@ -137,8 +137,8 @@ fn more_than_attainable(scope: &ViewScope) -> Result<Option<String>, TableError>
     scope.each::<OperatorsOverRanks>(|r| {
         is_impossible |= r.scope == printed && r.roofline_pct.is_some_and(|pct| pct > 100.0);
     })?;
-    let note = "more than 100 % of what is attainable: inputs come from a cache, or not all that the recorded \
-                shapes say was computed";
+    let note = "more than 100 % of what is attainable: inputs come from a cache, or not all that the \
+                recorded shapes say was computed";
     Ok(is_impossible.then(|| note.to_string()))
 }
 

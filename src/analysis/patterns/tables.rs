@@ -85,7 +85,8 @@ table! {
         step_idle_ns: Option<i64>, "ns",
             "idle time of the device in occurrences, mean over the same steps of what lies in them";
         is_new: bool, "", "it says something new";
-        hidden_count: u64, "", "patterns of the rank that are not new, or not among the first; in its first row";
+        hidden_count: u64, "",
+            "patterns of the rank that are not new, or not among the first; in its first row";
     }
 }
 
@@ -351,7 +352,8 @@ pub(crate) const GRAPH_DONE_PCT: f64 = 50.0;
 /// Largest number of patterns of a rank in tables of the first ones.
 pub(crate) const MOST: usize = 64;
 
-/// The first rows that say something new (marked), and the row during whose gaps the device idles most, in order.
+/// The first rows that say something new (marked), and the row during whose gaps the device idles most, in
+/// order.
 ///
 /// A part of another pattern is informative if it occurs more than once in it, or also elsewhere: it covers
 /// more of the stream, or is at most half as long.

@@ -16,8 +16,8 @@ pub enum Role {
     Most(&'static str, &'static str),
     /// The sum of the other column over the rows that have this text.
     SumOfMost(&'static str, &'static str),
-    /// The mean, weighted by another column, or `""`: each row alike; rows without a value or a weight are left
-    /// out.
+    /// The mean, weighted by another column, or `""`: each row alike; rows without a value or a weight are
+    /// left out.
     Mean(&'static str, &'static str),
     /// The lower median; nulls are left out.
     Median(&'static str),

@@ -41,15 +41,16 @@ pub struct ViewSpec {
     /// Columns that stand in the cell of another one behind what is in it, with what is between them, where
     /// they are not null.
     pub joined: &'static [(&'static str, &'static str, &'static str)],
-    /// Columns by which rows fall, or rise with `ascending` behind the name, in the notation of the order of a
-    /// table; what is unknown comes last. They give way to none. Empty: in the order of the table.
+    /// Columns by which rows fall, or rise with `ascending` behind the name, in the notation of the order
+    /// of a table; what is unknown comes last. They give way to none. Empty: in the order of the table.
     pub by: &'static str,
     /// An option, and by its values other columns by which rows fall.
     pub by_option: (&'static str, &'static [(&'static str, &'static str)]),
     pub fold: Fold,
     /// Column of counts by which sums are divided for people, such as the number of windows; empty: none.
     pub per: &'static str,
-    /// Quotients that stand behind the columns: a column, the column of counts that divides it, and a heading.
+    /// Quotients that stand behind the columns: a column, the column of counts that divides it, and a
+    /// heading.
     pub means: &'static [(&'static str, &'static str, &'static str)],
     /// Columns whose share of their sum over all rows that are kept (with `each`, of those with equal values
     /// there) stands behind these, with the heading of the share; left out where all sums are 0.
@@ -57,12 +58,13 @@ pub struct ViewSpec {
     /// Columns whose part of another column of the row stands behind the columns in percent: the part, the
     /// whole, and the heading.
     pub percents: &'static [(&'static str, &'static str, &'static str)],
-    /// Shares of the whole that are drawn as a bar behind the columns, each with its mark; an empty name stands
-    /// for what the others leave.
+    /// Shares of the whole that are drawn as a bar behind the columns, each with its mark; an empty name
+    /// stands for what the others leave.
     pub bar: &'static [(char, &'static str)],
     /// Largest number of rows, however many are asked for.
     pub most: usize,
-    /// Columns within whose values the number of rows is counted that are asked for; empty: all rows together.
+    /// Columns within whose values the number of rows is counted that are asked for; empty: all rows
+    /// together.
     pub each: &'static [&'static str],
     /// Whether all rows are shown, however few are asked for: the parts of a whole.
     pub is_whole: bool,
@@ -121,8 +123,8 @@ impl ViewSpec {
         self.of.name == table.name || self.also.iter().any(|spec| spec.name == table.name)
     }
 
-    /// Columns by which two runs stand beside each other: the key of the table, where all of it is shown but what
-    /// is the same in all rows.
+    /// Columns by which two runs stand beside each other: the key of the table, where all of it is shown
+    /// but what is the same in all rows.
     pub fn key(&self) -> Vec<&'static str> {
         let is_fixed = |name: &&str| self.keep.iter().any(|k| matches!(k, Keep::Is(of, [_]) if of == name));
         let key: Vec<&str> = self.of.key().filter(|name| !is_fixed(name)).collect();
@@ -176,8 +178,8 @@ pub enum Note {
     Text(&'static str),
     /// Where some row that is kept has a value other than null and 0 in the column.
     If(&'static str, &'static str),
-    /// The sum of a column over all rows that are kept, with the noun for what it counts or else its unit, and
-    /// what is said of it; where it is above 0.
+    /// The sum of a column over all rows that are kept, with the noun for what it counts or else its unit,
+    /// and what is said of it; where it is above 0.
     Sum(&'static str, &'static str, &'static str),
     /// Made from tables.
     Made(fn(&ViewScope) -> Result<Option<String>, TableError>),

@@ -213,8 +213,8 @@ impl Reduction<'_> {
         Ok((job, outputs.into_iter().map(|(_, output)| output).collect()))
     }
 
-    /// A job without ranks, for analyses that look at one rank after the other: what they say does not depend on
-    /// what else is asked.
+    /// A job without ranks, for analyses that look at one rank after the other: what they say does not
+    /// depend on what else is asked.
     fn nobody(&self) -> Job {
         let nobody = Job::nobody(self.options.across.clock);
         Recording::of(vec![self.recordings.clone()], &nobody).give_to(&nobody);
