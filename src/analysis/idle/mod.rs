@@ -77,7 +77,8 @@ table! {
 
 table! {
     /// What hosts did while devices waited for them, over all ranks and the windows of idle_by_device.
-    pub(crate) struct IdleCauses, IdleCauseRow = "idle_causes" by "time_ns descending, activity, name" {
+    pub(crate) struct IdleCauses, IdleCauseRow
+        = "idle_causes_over_ranks" by "time_ns descending, activity, name" {
         activity: Text, "", "kind of the innermost open event of the launching thread";
         name: Text, "", "its name, as in idle_host";
         time_ns: i64, "ns", "host wait during this activity" => sum(time_ns);

@@ -16,7 +16,8 @@ use std::collections::BTreeSet;
 
 table! {
     /// Launch calls by API, over all ranks. What one rank has is in `launch_stats`.
-    pub(crate) struct LaunchApis, LaunchApiRow = "launch_calls" by "scope, cpu_sum_ns descending, api" {
+    pub(crate) struct LaunchApis, LaunchApiRow
+        = "launch_calls_over_ranks" by "scope, cpu_sum_ns descending, api" {
         scope: Text, "", "capture: all calls; step: those that start in a step; outside: the rest";
         api: Text, "", "name of the call", "call";
         launch_count: u64, "", "calls", "calls" => sum(launch_count);
