@@ -13,8 +13,8 @@ table! {
         analysis: Text, "", "name of the analysis; empty: of the run";
         position: u32, "", "its place among those of the analysis";
         kind: Text, "",
-            "trust: how far the recording carries the analysis; stands_out: what is largest in its tables; note: \
-             a line below a view; of the diagnosis also headline, energy, recorded and remark";
+            "trust: how far the recording carries the analysis; stands_out: what is largest in its tables; \
+             note: a line below a view; of the diagnosis: headline, energy, recorded or remark";
         view: Text, "", "title of the view below which it stands; empty: the first, or none";
         cost_ns: Option<i64>, "ns", "what costs so much in a step, where it is a share of the step";
         note: Text, "", "the sentence";

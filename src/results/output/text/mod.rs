@@ -113,9 +113,18 @@ pub fn brief(told: &JobVerdict) -> String {
 pub fn brief_facts(outcome: &Outcome) -> Option<String> {
     let outputs = || outcome.outputs.iter().map(|(_, output)| output);
     let told = outputs().flat_map(|o| o.observations.iter().map(|o| &o.sentence));
-    let titles = outputs().flat_map(|o| &o.shown).map(|view| view.title.to_string());
-    let mut lines = told.cloned().chain(titles);
+    let mut lines = told.cloned().chain(outputs().flat_map(|o| &o.shown).map(first_row));
     Some(format!("{}\n{}\n", visible::line(&lines.next()?), visible::line(&lines.next()?)))
+}
+
+/// The title of a view with the cells of its first row.
+fn first_row(view: &ViewRows) -> String {
+    let row = view.rows.first().into_iter().flat_map(|row| view.columns.iter().zip(row));
+    let cells = row.map(|(column, value)| format!("{} {}", column.heading, column.text(value)));
+    match cells.collect::<Vec<String>>().join(", ") {
+        cells if cells.is_empty() => view.title.to_string(),
+        cells => format!("{}: {cells}", view.title),
+    }
 }
 
 /// The verdict, then each cause with what fixing it saves, its number and place, and what to do.
