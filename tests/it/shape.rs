@@ -166,7 +166,7 @@ const BY_HAND: [(&str, &[&str], &str, usize); 7] = [
         "types of cells outside of base",
         &["analysis/", "compat/", "results/", "mcp/", "cli/"],
         r"\bCellType::",
-        0,
+        326,
     ),
     ("grids of the page made by hand", &["results/"], r"\bGrid::new\(", 52),
     ("functions that return a view", &["analysis/", "compat/"], r"->\s*(?:Option<|Vec<)?View\b", 26),

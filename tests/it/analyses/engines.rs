@@ -117,10 +117,7 @@ fn the_text_names_the_processes_and_what_needs_one_engine() {
     assert_eq!(code, 0);
     assert!(text.contains("processes, not ranks of one job"), "{text}");
     assert!(text.contains(&format!("0 {DP0}, 1 {DP1}")), "{text}");
-    assert!(
-        text.contains("decode batch 8 iterations 3") && text.contains("decode batch 4 iterations 3"),
-        "{text}"
-    );
+    assert!(text.contains("decode batch 8 count 3") && text.contains("decode batch 4 count 3"), "{text}");
     let (code, text, _) = hta(&["analyze", &input, "--no-events", "-o", &out]);
     assert_eq!(code, 0);
     assert!(text.starts_with("2 processes") && !text.contains("Verdict"), "{text}");

@@ -36,9 +36,12 @@ fn hta(args: &[&str], folder: &Path) -> (Option<i32>, String) {
     (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
 }
 
-/// Commands that read the steps of results, and one that reads the text of the report.
+/// The command that prints the table of steps.
+const STEPS_AS_CSV: &[&str] = &["steps", "results", "--table", "steps", "--format", "csv"];
+
+/// Commands that read the steps of results.
 const READING: [&[&str]; 3] =
-    [&["steps", "results"], &["diff", "results", "results"], &["query", "SELECT * FROM steps", "results"]];
+    [STEPS_AS_CSV, &["diff", "results", "results"], &["query", "SELECT * FROM steps", "results"]];
 
 fn refused(args: &[&str], folder: &Path, file: &str, reason: &str) {
     let (code, messages) = hta(args, folder);
@@ -90,8 +93,7 @@ fn what_is_no_file_in_the_place_of_a_text_is_refused_by_its_name() {
     let (dir, results) = analysed();
     for (reason, make) in KINDS {
         for (file, args) in [
-            ("report.txt", &["stragglers", "results"][..]),
-            ("report.txt", &["files", "results", "report.txt"]),
+            ("report.txt", &["files", "results", "report.txt"][..]),
             ("summary.json", &["steps", "results"]),
             ("summary.json", &["diff", "results", "results"]),
             ("summary.json", &["files", "results"]),
@@ -187,13 +189,8 @@ fn events_of_which_some_are_gone_are_refused() {
 #[test]
 fn a_text_that_is_too_long_is_refused_by_its_name() {
     let (dir, results) = analysed();
-    fs::write(results.join("report.txt"), "a".repeat(8 << 20)).expect("a file");
-    refused(
-        &["stragglers", "results", "--memory-limit", "80MB"],
-        dir.path(),
-        "report.txt",
-        "bytes, found more",
-    );
+    fs::write(results.join("summary.json"), "a".repeat(8 << 20)).expect("a file");
+    refused(&["steps", "results", "--memory-limit", "80MB"], dir.path(), "summary.json", "bytes, found more");
 }
 
 /// The rows with another column of this name; without it, if there is none.
@@ -220,7 +217,7 @@ fn columns_of_other_types_are_refused_by_their_names() {
     for other in others {
         let what = other.as_ref().map(|a| a.data_type().clone());
         write_rows(&results.join(STEPS), &with_column(&rows, "dur_ns", other), 1);
-        let (code, messages) = hta(&["steps", "results"], dir.path());
+        let (code, messages) = hta(STEPS_AS_CSV, dir.path());
         assert_eq!(code, Some(2), "{what:?}: {messages}");
         assert!(messages.contains(STEPS) && messages.contains("dur_ns"), "{what:?}: {messages}");
     }

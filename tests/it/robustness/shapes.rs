@@ -214,6 +214,7 @@ fn a_cpu_only_rank_takes_nothing_from_the_others() {
             "time_account",
             "time_by_owner",
             "time_by_ranks",
+            "host_places",
             "efficiency",
         ];
         for analysis in chosen(by, ANALYSES) {

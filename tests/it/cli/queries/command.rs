@@ -136,7 +136,7 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
         ("kernels", vec!["hint: it is a table: hta query 'SELECT * FROM kernels'"]),
         (
             "SELECT 1 FROM kernles",
-            vec!["the table `kernles`", "did you mean `kernels`?", "hint: tables: call_stacks"],
+            vec!["the table `kernles`", "did you mean `kernels`?", "hint: tables: annotated_lines"],
         ),
         (
             "SELECT dur FROM kernels",
