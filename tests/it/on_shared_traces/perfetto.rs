@@ -287,7 +287,7 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 18] = [
 ];
 
 /// A converted file: neither the devices nor the base of its times; rows in another order.
-const NOT_IN_CONVERTED: [(&str, &[&str]); 11] = [
+const NOT_IN_CONVERTED: [(&str, &[&str]); 12] = [
     ("kernel_repairs", &["ideal_ns", "known_ns"]),
     ("recorders", &["recorder"]),
     (
@@ -329,6 +329,8 @@ const NOT_IN_CONVERTED: [(&str, &[&str]); 11] = [
         "recordings",
         &["capability", "world_size", "recorded_start_ns", "recorded_end_ns", "has_origin", "recorder"],
     ),
+    // Sentences about what the file does not hold.
+    ("notes", &[]),
     ("call_tree", &[]),
     ("health", &[]),
 ];
