@@ -353,6 +353,20 @@ struct OwnersLine {
     is_withheld: bool,
 }
 
+/// Items of equal keys together, in the order of the first of each.
+fn alike<T, K: Eq + Hash>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    let mut out: Vec<Vec<T>> = Vec::new();
+    let mut known: HashMap<K, usize> = HashMap::new();
+    for item in items {
+        let at = *known.entry(key(&item)).or_insert(out.len());
+        match out.get_mut(at) {
+            Some(equal) => equal.push(item),
+            None => out.push(vec![item]),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,18 +426,4 @@ mod tests {
         // A job of one dimension has no places.
         assert_eq!(folded(lines(&[2, 3], 0), &self::mesh(&[("dp", 8, 1)])), None);
     }
-}
-
-/// Items of equal keys together, in the order of the first of each.
-fn alike<T, K: Eq + Hash>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
-    let mut out: Vec<Vec<T>> = Vec::new();
-    let mut known: HashMap<K, usize> = HashMap::new();
-    for item in items {
-        let at = *known.entry(key(&item)).or_insert(out.len());
-        match out.get_mut(at) {
-            Some(equal) => equal.push(item),
-            None => out.push(vec![item]),
-        }
-    }
-    out
 }

@@ -171,7 +171,9 @@ fn recorded(ranks: &[GraphSummaryRow]) -> Option<String> {
 
 /// Operators over all ranks, whose activities took `gpu_ns` together.
 fn over_ranks(partials: &[Partial], gpu_ns: Ns) -> Batch {
-    let mut sums: BTreeMap<(Option<&str>, &str, Option<&str>), (u64, u64, Ns)> = BTreeMap::new();
+    /// Name, where it comes from, and a guess.
+    type OpKey<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
+    let mut sums: BTreeMap<OpKey, (u64, u64, Ns)> = BTreeMap::new();
     for r in rows::<GraphOps>(partials) {
         let GraphOpRow { op, op_source, op_guess, operator_count, activity_count, sum_ns, .. } = r;
         let sum = sums.entry((op, op_source, op_guess)).or_default();

@@ -73,7 +73,9 @@ pub(crate) fn table(partials: &[Partial], options: &Options) -> Batch {
     let (by_category, only_unknown) =
         (options.settings.has(&BY, "category"), options.settings.flag(&UNKNOWN));
     let mut whole: BTreeMap<&str, Ns> = BTreeMap::new();
-    let mut all: OverRanks<(Cow<str>, &str, [Option<&str>; 7], Option<i64>), 2> = OverRanks::new();
+    /// Short name, class, what kernels of a category have in common, and a number.
+    type KernelKey<'a> = (Cow<'a, str>, &'a str, [Option<&'a str>; 7], Option<i64>);
+    let mut all: OverRanks<KernelKey, 2> = OverRanks::new();
     for r in rows::<KernelsByName>(partials) {
         *whole.entry(r.scope).or_default() += r.sum_ns;
         if only_unknown && !is_unknown(&r) {

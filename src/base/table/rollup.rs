@@ -386,7 +386,10 @@ mod tests {
         }
     }
 
-    fn batch(rank: u32, rows: &[(&str, Option<u32>, Option<bool>, &str, i64)]) -> Batch {
+    /// Scope, step, whether it is partial, name and time.
+    type KernelParts = (&'static str, Option<u32>, Option<bool>, &'static str, i64);
+
+    fn batch(rank: u32, rows: &[KernelParts]) -> Batch {
         let mut table = Kernels::default();
         for (scope, step, is_partial, name, sum_ns) in rows {
             let (ts_ns, dur_ns) =
@@ -448,7 +451,7 @@ mod tests {
     #[test]
     fn sums_by_name_are_the_sum_of_all_rows() {
         let names = ["a", "b", "c", ""];
-        let rows: Vec<(&str, Option<u32>, Option<bool>, &str, i64)> = (0..997i64)
+        let rows: Vec<KernelParts> = (0..997i64)
             .map(|i| ("span", None, None, names[(i * 5 % 11 % 4) as usize], i * 37 % 101))
             .collect();
         let all: Vec<Batch> = rows.chunks(83).zip(0..).map(|(rows, rank)| batch(rank, rows)).collect();

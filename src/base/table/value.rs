@@ -104,10 +104,7 @@ pub(crate) fn list(numbers: impl Iterator<Item = u32>) -> Value {
 
 /// A column of a table from its values.
 pub fn array<'a>(spec: &ColumnSpec, values: impl Iterator<Item = &'a Value>) -> ArrayRef {
-    fn column<'v, T: ColumnType, V>(
-        values: impl Iterator<Item = &'v Value>,
-        cell: impl Fn(&'v Value) -> V,
-    ) -> ArrayRef
+    fn column<'v, T, V>(values: impl Iterator<Item = &'v Value>, cell: impl Fn(&'v Value) -> V) -> ArrayRef
     where
         T: for<'x> ColumnType<In<'x> = V>,
     {

@@ -18,6 +18,9 @@ pub struct ChosenWindows {
     pub all_partial: bool,
 }
 
+/// Rank and device.
+type DeviceKey = (i64, Option<i64>);
+
 /// The chosen windows of each device, in order of their first row. The table has the columns `rank`,
 /// `device`, `scope`, `step`, `is_partial`, `ts_ns` and `dur_ns`; rows of a stream or of a process group,
 /// where it has that column, are left out.
@@ -29,8 +32,8 @@ pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
     let (starts, lengths) = (column("ts_ns"), column("dur_ns"));
     let int = |column: &Option<Column>, row: usize| column.and_then(|c| c.int(row));
     // Devices in order of their first row, with their rows that are not for a stream.
-    let mut places: HashMap<(i64, Option<i64>), usize> = HashMap::new();
-    let mut all: Vec<((i64, Option<i64>), Vec<usize>)> = Vec::new();
+    let mut places: HashMap<DeviceKey, usize> = HashMap::new();
+    let mut all: Vec<(DeviceKey, Vec<usize>)> = Vec::new();
     for row in 0..batch.len() {
         let key = (int(&ranks, row).unwrap_or(0), int(&devices, row));
         let place = *places.entry(key).or_insert(all.len());
@@ -41,7 +44,7 @@ pub fn chosen_windows(batch: &Batch) -> Vec<ChosenWindows> {
             all[place].1.push(row);
         }
     }
-    let of_device = |((rank, device), rows): ((i64, Option<i64>), Vec<usize>)| {
+    let of_device = |((rank, device), rows): (DeviceKey, Vec<usize>)| {
         let scope = |name: &str| -> Vec<usize> {
             rows.iter().copied().filter(|&r| scopes.and_then(|c| c.text(r)) == Some(name)).collect()
         };

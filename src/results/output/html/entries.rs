@@ -143,6 +143,7 @@ pub(crate) struct GridEntry {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "entries are constants, of which no list is moved")]
 enum GridSource {
     /// The section makes it of several rows or tables. Columns tell its rows apart in two runs; none where
     /// these are not put beside each other.
