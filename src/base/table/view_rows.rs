@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(headings, ["rank", "idle", "of idle", "picture"]);
         assert_eq!(rows, ["1 50 ns 50.0 % ####", "0 20 ns 20.0 % ##"]);
         let left = "3 more rows with 30 ns in the table devices";
-        assert_eq!(notes, [left, "picture: # idle", "some got lost", "7 rows got lost"]);
+        assert_eq!(notes, [left, "picture: # share", "some got lost", "7 rows got lost"]);
         // However few rows are kept while reading, the first ones are found and the rest is whole.
         let many: Vec<(u32, i64, i64)> = (0..400).map(|i| (i, 0, i64::from(i * 7 % 400))).collect();
         let option = |_: &str| None;
