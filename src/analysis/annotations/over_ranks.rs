@@ -32,7 +32,7 @@ pub(super) const VIEW: ViewSpec = ViewSpec {
     title: "Annotations",
     columns: &[
         "name",
-        "drawn",
+        "drawn?",
         "range_count",
         "range_mean_ns",
         "working_ns",
@@ -40,7 +40,6 @@ pub(super) const VIEW: ViewSpec = ViewSpec {
         "gpu_self_ns",
         "busy_ns",
     ],
-    optional: &["drawn"],
     keep: &[Keep::Scope("capture")],
     notes: &[Note::Text(
         "step marks, and ranges drawn on the device that repeat others, are in the table user_annotations",

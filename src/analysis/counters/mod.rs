@@ -70,7 +70,7 @@ const VIEWS: [ViewSpec; 2] = [
         title: "How busy kernels keep each device, first to last step",
         columns: &[
             "rank",
-            "device",
+            "device?",
             "dur_ns",
             "gpu_utilization_ratio",
             "sm_efficiency_ratio",
@@ -78,7 +78,6 @@ const VIEWS: [ViewSpec; 2] = [
             "blocks_known_pct",
             "occupancy_known_pct",
         ],
-        optional: &["device"],
         keep: &[Keep::Made(&["rank", "scope"], first_to_last)],
         by: "gpu_utilization_ratio ascending",
         fold: Fold::Worst,

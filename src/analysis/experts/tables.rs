@@ -126,7 +126,7 @@ pub(super) const VIEWS: [ViewSpec; 2] = [
         title: "Expert time by layer, mean of its passes",
         columns: &[
             "label",
-            "process_group",
+            "process_group?",
             "hot_ranks",
             "max_ns",
             "mean_ns",
@@ -135,7 +135,6 @@ pub(super) const VIEWS: [ViewSpec; 2] = [
             "token_share_pct",
             "combine_wait_ns",
         ],
-        optional: &["process_group"],
         keep: &[Keep::Known("max_ns")],
         by: "excess_ns",
         ..ViewSpec::of(ExpertLayersOverSteps::SPEC)

@@ -101,9 +101,9 @@ pub(super) const VIEWS: [ViewSpec; 3] = [
     ViewSpec {
         title: SLOW,
         columns: &[
-            "kind", "host", "rail", "rank", "to_host", "to_rail", "to_rank", "factor", "p_value", "verdict",
+            "kind", "host?", "rail?", "rank?", "to_host?", "to_rail?", "to_rank?", "factor", "p_value",
+            "verdict",
         ],
-        optional: &["host", "rail", "rank", "to_host", "to_rail", "to_rank"],
         keep: &[Keep::Known("verdict")],
         by: "gain",
         ..ViewSpec::of(FabricPlaces::SPEC)

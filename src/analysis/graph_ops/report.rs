@@ -28,28 +28,26 @@ const BANDWIDTH: &str = "Memory bandwidth of decode iterations";
 pub(crate) const VIEWS: [ViewSpec; 4] = [
     ViewSpec {
         title: OPERATORS,
-        columns: &["op", "operator_count", "activity_count", "sum_ns", "gpu_pct", "op_source", "op_guess"],
-        optional: &["op_guess"],
+        columns: &["op", "operator_count", "activity_count", "sum_ns", "gpu_pct", "op_source", "op_guess?"],
         notes: &[Note::Made(guesses)],
         ..ViewSpec::of(GraphOpsOverRanks::SPEC)
     },
     ViewSpec {
         title: "Graphs",
         columns: &[
-            "rank",
+            "rank?",
             "graph",
             "replay_count",
             "activity_count",
-            "missing_count",
+            "missing_count?",
             "sum_ns",
             "op_source",
-            "capture",
-            "capture_file",
-            "reject",
+            "capture?",
+            "capture_file?",
+            "reject?",
             "matched_count",
-            "repeat_length",
+            "repeat_length?",
         ],
-        optional: &["rank", "missing_count", "capture", "capture_file", "reject", "repeat_length"],
         gives_way: &[("capture_file", &["capture"])],
         joined: &[
             ("matched_count", " of ", "captured_count"),
@@ -67,15 +65,13 @@ pub(crate) const VIEWS: [ViewSpec; 4] = [
     ViewSpec {
         title: "Captured graphs",
         also: &[GraphSummary::SPEC],
-        columns: &["rank", "capture", "padded_batch", "call_count", "operator_count"],
-        optional: &["rank"],
+        columns: &["rank?", "capture", "padded_batch", "call_count", "operator_count"],
         keep: &[Keep::Positive("is_own"), Keep::Made(&["rank"], if_nothing_replays)],
         ..ViewSpec::of(CapturedGraphs::SPEC)
     },
     ViewSpec {
         title: BANDWIDTH,
-        columns: &["rank", "kind", "count", "bytes", "busy_ns", "gb_per_s", "peak_pct", "coverage_pct"],
-        optional: &["rank"],
+        columns: &["rank?", "kind", "count", "bytes", "busy_ns", "gb_per_s", "peak_pct", "coverage_pct"],
         is_whole: true,
         notes: &[Note::Text("coverage: share of the GPU time of decode iterations whose bytes these are")],
         ..ViewSpec::of(DecodeBandwidthByKind::SPEC)

@@ -97,7 +97,7 @@ const VIEWS: [ViewSpec; 2] = [
         title: "Why the device idles",
         columns: &[
             "rank",
-            "device",
+            "device?",
             "idle_ns",
             "idle_pct",
             "host_wait_ns",
@@ -105,7 +105,6 @@ const VIEWS: [ViewSpec; 2] = [
             "other_ns",
             "gap_count",
         ],
-        optional: &["device"],
         by: "idle_ns",
         fold: Fold::Worst,
         per: "window_count",

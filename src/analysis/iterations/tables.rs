@@ -201,22 +201,21 @@ pub(super) const VIEWS: [ViewSpec; 2] = [
     ViewSpec {
         title: "Iterations by phase and batch",
         columns: &[
-            "process_rank",
-            "phase",
-            "mode",
+            "process_rank?",
+            "phase?",
+            "mode?",
             "requests",
             "iteration_count",
-            "lost_count",
+            "lost_count?",
             "period_ns",
             "window_p50_ns",
             "window_busy_pct",
             "gap_idle_mean_ns",
             "bubble_mean_ns",
-            "bare_mean_ns",
+            "bare_mean_ns?",
             "tokens_per_s",
-            "is_bound",
+            "is_bound?",
         ],
-        optional: &["process_rank", "phase", "mode", "lost_count", "bare_mean_ns", "is_bound"],
         notes: &[
             Note::If("is_bound", BOUND),
             Note::Text(BUBBLE),
@@ -230,8 +229,7 @@ pub(super) const VIEWS: [ViewSpec; 2] = [
     },
     ViewSpec {
         title: "What iterations launch",
-        columns: &["category", "sub_category", "activity_count", "sum_ns"],
-        optional: &["sub_category"],
+        columns: &["category", "sub_category?", "activity_count", "sum_ns"],
         shares: &[("sum_ns", "of GPU time")],
         notes: &[Note::Text(
             "by the names of kernels; summed durations, where kernels overlap more than the windows",

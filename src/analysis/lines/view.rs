@@ -38,13 +38,12 @@ const OVER_ALL: ViewSpec = ViewSpec {
         "host_self_ns",
         "native_ns",
         "host_total_ns",
-        "gpu_sum_ns",
-        "bwd_gpu_sum_ns",
-        "blocked_ns",
-        "alloc_bytes",
+        "gpu_sum_ns?",
+        "bwd_gpu_sum_ns?",
+        "blocked_ns?",
+        "alloc_bytes?",
         "calls",
     ],
-    optional: &["gpu_sum_ns", "bwd_gpu_sum_ns", "blocked_ns", "alloc_bytes"],
     // Places are long, so numbers of the GPU take the place of some of the host.
     gives_way: &[
         ("share", &["gpu_sum_ns"]),

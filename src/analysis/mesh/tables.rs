@@ -95,8 +95,7 @@ pub(super) const ROLLUPS: [Rollup; 2] = [
 pub(super) const VIEWS: [ViewSpec; 2] = [
     ViewSpec {
         title: "Dimensions of the job",
-        columns: &["role", "replicas", "dimension", "size", "atoms", "known_by", "alike"],
-        optional: &["role", "replicas", "alike"],
+        columns: &["role?", "replicas?", "dimension", "size", "atoms", "known_by", "alike?"],
         keep: &[Keep::Known("alike")],
         ..ViewSpec::of(MeshOverPrograms::SPEC)
     },
@@ -104,19 +103,18 @@ pub(super) const VIEWS: [ViewSpec; 2] = [
         title: "Places of the ranks",
         columns: &[
             "host",
-            "role",
-            "replicas",
+            "role?",
+            "replicas?",
             "ranks",
-            "pp",
-            "dp",
-            "dp_replicate",
-            "dp_shard",
-            "cp",
-            "ep",
-            "tp",
-            "place",
+            "pp?",
+            "dp?",
+            "dp_replicate?",
+            "dp_shard?",
+            "cp?",
+            "ep?",
+            "tp?",
+            "place?",
         ],
-        optional: &["role", "replicas", "pp", "dp", "dp_replicate", "dp_shard", "cp", "ep", "tp", "place"],
         ..ViewSpec::of(HostPlaces::SPEC)
     },
 ];

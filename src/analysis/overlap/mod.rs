@@ -75,8 +75,7 @@ const BY_DEVICE: Rollup = Rollup::of_windows(Overlaps::SPEC, DeviceOverlaps::SPE
 
 const VIEW: ViewSpec = ViewSpec {
     title: "Communication hidden under compute",
-    columns: &["rank", "device", "communication_ns", "overlap_ns", "exposed_ns", "overlap_ratio"],
-    optional: &["device"],
+    columns: &["rank", "device?", "communication_ns", "overlap_ns", "exposed_ns", "overlap_ratio"],
     by: "exposed_ns",
     fold: Fold::Worst,
     per: "window_count",

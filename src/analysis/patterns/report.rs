@@ -23,10 +23,9 @@ pub(crate) const VIEWS: [ViewSpec; 2] = [
             "covered_pct",
             "idle_ns",
             "launch_cpu_ns",
-            "graph_pct",
+            "graph_pct?",
             "names",
         ],
-        optional: &["graph_pct"],
         keep: &[Keep::Positive("is_new"), Keep::Made(&["rank"], is_largest)],
         notes: &[
             Note::Text(

@@ -127,9 +127,9 @@ pub(super) const VIEWS: [ViewSpec; 3] = [
     ViewSpec {
         title: BUBBLE,
         columns: &[
-            "pipeline",
+            "pipeline?",
             "ranks",
-            "missing_ranks",
+            "missing_ranks?",
             "shape",
             "t_ns",
             "bubble_pct",
@@ -139,22 +139,19 @@ pub(super) const VIEWS: [ViewSpec; 3] = [
             "transfer_pct",
             "lag_pct",
         ],
-        optional: &["pipeline", "missing_ranks"],
         keep: &[Keep::Positive("is_typical")],
         ..ViewSpec::of(PipelineTable::SPEC)
     },
     ViewSpec {
         title: RANKS,
-        columns: &["pipeline", "rank", "busy_ns", "fill_ns", "steady_ns", "drain_ns", "bubble_pct"],
-        optional: &["pipeline"],
+        columns: &["pipeline?", "rank", "busy_ns", "fill_ns", "steady_ns", "drain_ns", "bubble_pct"],
         keep: &[Keep::Positive("is_worst")],
         notes: &[Note::Text("fill: before the first backward chunk; drain: after the last forward chunk")],
         ..ViewSpec::of(PipelineRanks::SPEC)
     },
     ViewSpec {
         title: "What that pipeline would take with other stages or micro-batches",
-        columns: &["pipeline", "change", "value", "gain_ns", "step_ns", "per_micro_batch_ns", "needs"],
-        optional: &["pipeline"],
+        columns: &["pipeline?", "change", "value", "gain_ns", "step_ns", "per_micro_batch_ns", "needs"],
         keep: &[Keep::Positive("is_worst")],
         notes: &[Note::Text(
             "replays with the median chunks of each stage, without transfers and lag: about",

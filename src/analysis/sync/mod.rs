@@ -73,8 +73,7 @@ const BY_DEVICE: Rollup = Rollup::of_windows(Syncs::SPEC, DeviceSyncs::SPEC);
 
 const VIEW: ViewSpec = ViewSpec {
     title: "Communication that no compute hides: waiting and transfer",
-    columns: &["rank", "device", "dur_ns", "waiting_ns", "waiting_pct", "transfer_ns", "unmatched_ns"],
-    optional: &["device"],
+    columns: &["rank", "device?", "dur_ns", "waiting_ns", "waiting_pct", "transfer_ns", "unmatched_ns"],
     by: "waiting_ns",
     fold: Fold::Worst,
     per: "window_count",

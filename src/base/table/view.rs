@@ -26,11 +26,10 @@ pub struct ViewSpec {
     pub also: &'static [&'static TableSpec],
     /// Columns in their order; none: all of the table, under their names and digit by digit, as another tool
     /// has them. `step` is the step's number in its name where the table has it; `rank` is a
-    /// list of ranks where rows are folded.
+    /// list of ranks where rows are folded. With `?` behind its name a column is left out where no row has
+    /// anything but null, 0 or an empty text in it; and `rank`, `device` or `process_group`, where it tells
+    /// no rows apart.
     pub columns: &'static [&'static str],
-    /// Those of the columns that are left out where no row has anything but null, 0 or an empty text in them;
-    /// and `rank`, `device` or `process_group`, where they tell no rows apart.
-    pub optional: &'static [&'static str],
     /// Columns (or all shares, as `share`) that are left out where one of some others is shown, because lines
     /// are narrow; one after another.
     pub gives_way: &'static [(&'static str, &'static [&'static str])],
@@ -83,7 +82,6 @@ impl ViewSpec {
             of: table,
             also: &[],
             columns: &[],
-            optional: &[],
             gives_way: &[],
             nulls: &[],
             keep: &[],
@@ -103,6 +101,19 @@ impl ViewSpec {
             notes: &[],
             none: "",
         }
+    }
+
+    /// The columns in their order, and whether each may be left out.
+    pub(crate) fn named_columns(&self) -> impl Iterator<Item = (&'static str, bool)> + use<> {
+        self.columns.iter().map(|column| match column.strip_suffix('?') {
+            Some(name) => (name, true),
+            None => (*column, false),
+        })
+    }
+
+    /// Whether a column is one of those that are shown.
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.named_columns().any(|(known, _)| known == name)
     }
 
     /// Columns that rows are sorted by, and whether their values rise.
@@ -128,7 +139,7 @@ impl ViewSpec {
     pub fn key(&self) -> Vec<&'static str> {
         let is_fixed = |name: &&str| self.keep.iter().any(|k| matches!(k, Keep::Is(of, [_]) if of == name));
         let key: Vec<&str> = self.of.key().filter(|name| !is_fixed(name)).collect();
-        if key.iter().all(|name| self.columns.contains(name)) { key } else { Vec::new() }
+        if key.iter().all(|name| self.has_column(name)) { key } else { Vec::new() }
     }
 }
 

@@ -48,7 +48,7 @@ impl ViewSpec {
 
     /// The columns that are read: those shown first.
     fn names(&self) -> Vec<&'static str> {
-        let mut names: Vec<&'static str> = self.columns.to_vec();
+        let mut names: Vec<&'static str> = self.named_columns().map(|(name, _)| name).collect();
         if self.columns.is_empty() {
             names.extend(self.of.columns.iter().map(|c| c.name));
         }
@@ -77,7 +77,7 @@ impl ViewSpec {
         let by = self.by_option.1.iter().map(|(_, by)| *by).chain([self.by]);
         names.extend(by.flat_map(ViewSpec::order).map(|(name, _)| name));
         names.extend(Some(self.per).filter(|name| !name.is_empty()));
-        if self.columns.contains(&"step") {
+        if self.has_column("step") {
             names.push("step_label");
         }
         if self.fold == Fold::Worst {
@@ -161,7 +161,7 @@ impl<'a> KeptRows<'a> {
             Note::Text(_) | Note::Made(_) => None,
         });
         let told = of_notes.map(|at| (at, Value::Null)).collect();
-        let has_step = view.columns.contains(&"step");
+        let has_step = view.has_column("step");
         let step = at("step").zip(at("step_label")).filter(|_| has_step);
         let per = at(view.per);
         Ok(Self {
@@ -328,8 +328,7 @@ mod tests {
 
     const WORST: ViewSpec = ViewSpec {
         title: "Idle",
-        columns: &["rank", "device", "idle_ns", "idle_pct", "lost"],
-        optional: &["device", "lost"],
+        columns: &["rank", "device?", "idle_ns", "idle_pct", "lost?"],
         keep: &[Keep::Is("kind", &["gpu"])],
         by: "idle_ns",
         fold: Fold::Worst,
@@ -415,7 +414,7 @@ mod tests {
 
     #[test]
     fn the_first_row_chooses_the_others() {
-        let view = ViewSpec { keep: &[Keep::First(&["rank"])], columns: &["device", "idle_ns"], ..LISTED };
+        let view = ViewSpec { keep: &[Keep::First(&["rank"])], columns: &["device?", "idle_ns"], ..LISTED };
         let (_, rows, _) = shown(&view, &devices(&[(0, 0, 20), (1, 0, 80), (1, 1, 10), (2, 0, 30)]), 9);
         assert_eq!(rows.len(), 2);
         assert!(rows[0].starts_with("0 80 ns") && rows[1].starts_with("1 10 ns"), "{rows:?}");

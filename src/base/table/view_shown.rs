@@ -110,16 +110,16 @@ impl KeptRows<'_> {
         if self.view.columns.is_empty() {
             return (0..self.names.len()).collect();
         }
-        let is_shown = |name: &&&'static str| {
-            let (true, Some(at)) = (self.view.optional.contains(name), self.at(name)) else { return true };
-            match **name {
+        let is_shown = |(name, may_be_left_out): &(&'static str, bool)| {
+            let (true, Some(at)) = (*may_be_left_out, self.at(name)) else { return true };
+            match *name {
                 "rank" => !self.is_one_rank,
                 "device" => self.has_several_devices(at),
                 "process_group" => self.rows.iter().any(|row| row[at] != self.rows[0][at]),
                 _ => self.rows.iter().any(|row| !is_nothing(&row[at])),
             }
         };
-        let mut shown: Vec<&str> = self.view.columns.iter().filter(is_shown).copied().collect();
+        let mut shown: Vec<&str> = self.view.named_columns().filter(is_shown).map(|(name, _)| name).collect();
         for (name, others) in self.view.gives_way {
             if ViewSpec::order(self.by).all(|(by, _)| by != *name)
                 && others.iter().any(|other| shown.contains(other))
