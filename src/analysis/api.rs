@@ -1,5 +1,5 @@
 //! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks
-//! into tables and observations.
+//! into tables, and `sentences` says what they show.
 
 use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job, MeshShape};
@@ -14,7 +14,6 @@ use hta_base::table::view_rows::ViewRows;
 use hta_base::units::Ns;
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
-use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Options of all analyses.
@@ -171,36 +170,6 @@ pub fn rows<T: Table>(partials: &[Partial]) -> impl Iterator<Item = T::Row<'_>> 
 /// Receives rows of tables that are not kept in memory: a whole table, or a long one piece by piece.
 pub type RowEmitter<'a> = dyn FnMut(Batch) + 'a;
 
-/// The certainty of an observation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Certainty {
-    /// Follows from recorded times alone.
-    Measured,
-    /// Depends on an interpretation that the sentence names.
-    Inferred,
-    /// Says what the recording lacks, which holds whatever it carries.
-    OfRecording,
-}
-
-/// Something that stands out in the tables of one analysis. It is a symptom: what causes it, and what to do,
-/// says the diagnosis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Observation {
-    pub analysis: &'static str,
-    pub ranks: Vec<u32>,
-    /// Labels of the affected steps; empty for all steps, or if there are none.
-    pub steps: Vec<String>,
-    /// Cost in ns per step (or per window if there are no steps).
-    pub cost_ns_per_step: Ns,
-    /// The cost as a share of the step.
-    pub share_of_step: Option<f64>,
-    pub certainty: Certainty,
-    pub sentence: String,
-    /// The table that contains the evidence.
-    pub table: &'static str,
-}
-
 /// A file that the user's options name, for the command to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
@@ -216,14 +185,20 @@ pub struct ViewNote {
     pub text: String,
 }
 
+impl ViewNote {
+    /// A line below the first view.
+    pub fn first(text: String) -> Self {
+        Self { view: "", text }
+    }
+}
+
 /// The result of `reduce`.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     pub tables: Vec<Batch>,
-    pub observations: Vec<Observation>,
     /// What is printed of two runs beside each other, and in the format of another tool.
     pub views: Vec<View>,
-    /// Lines below its views that no table has.
+    /// Sentences below its views that no table has.
     pub notes: Vec<ViewNote>,
     /// Its declared views with their rows, once they are made of the tables.
     pub shown: Vec<ViewRows>,
@@ -234,7 +209,7 @@ pub struct Output {
     /// Operators with the most GPU time of their own and their shares of all of it, percent; for the end of a
     /// short report.
     pub operators: Vec<(String, f64)>,
-    /// Replaces views and observations on standard output, unchanged: folded stacks, for example.
+    /// Replaces what is printed on standard output, unchanged: folded stacks, for example.
     pub raw: Option<String>,
     /// Files to write besides.
     pub files: Vec<OutputFile>,
@@ -247,7 +222,7 @@ pub struct Output {
 impl Output {
     /// Adds a line below the first view.
     pub fn note(&mut self, text: String) {
-        self.notes.push(ViewNote { view: "", text });
+        self.notes.push(ViewNote::first(text));
     }
 }
 
@@ -287,9 +262,6 @@ pub struct About {
     pub definitions: Option<&'static str>,
     /// Whether a trace is refused if none of its events is of a known kind.
     pub needs_known_events: bool,
-    /// Whether its observations hold where steps are iterations of an inference engine. There kernels are
-    /// replayed from graphs, and iterations of different phases and batches differ by design.
-    pub observes_serving: bool,
     /// Whether it tells what runs beside what, so that it says where a recorder does not record that.
     pub tells_overlap: bool,
     /// Whether `--steps` changes the result.
@@ -297,8 +269,8 @@ pub struct About {
     /// Which options that compare ranks change the result, besides `--clock`, which does so in all that join
     /// ranks.
     pub takes: &'static [AcrossOption],
-    /// What its sentences rest on. Where the recording does not carry it, they are left out, and the reason
-    /// is printed.
+    /// What its figures and [`Analysis::sentences`] rest on. Where the recording does not carry it, these are
+    /// left out, and the reason is printed.
     pub needs: &'static [Capability],
     /// Whether it answers for dumps of memory, which have no events. Of a set of dumps no other analysis is
     /// asked.
@@ -326,7 +298,6 @@ impl About {
         is_long: false,
         definitions: None,
         needs_known_events: true,
-        observes_serving: true,
         tells_overlap: false,
         takes_steps: true,
         takes: &[],
@@ -361,6 +332,11 @@ pub trait Analysis: Sync {
     /// themselves, and rollups are made behind it. `job` has no ranks unless this analysis joins them.
     fn reduce(&self, _partials: &[Partial], _job: &Job, _options: &Options) -> Output {
         Output::default()
+    }
+    /// What its figures show beyond its tables, for lines below its first view. `partials` are those of ranks
+    /// whose recording carries what the analysis needs; where it does for none, nothing is asked.
+    fn sentences(&self, _partials: &[Partial], _job: &Job, _options: &Options) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Analyses: `map` reduces one rank to a bounded partial, `reduce` turns all partials into tables and
-//! observations. No I/O.
+//! Analyses: `map` reduces one rank to a bounded partial, `reduce` turns all partials into tables
+//! and notes. No I/O.
 
 pub mod annotations;
 pub mod api;
@@ -30,7 +30,6 @@ pub mod over_ranks;
 pub mod overlap;
 pub mod patterns;
 pub mod pipeline;
-pub mod population;
 pub mod printed;
 pub mod queue;
 mod random;
@@ -41,7 +40,6 @@ pub mod stacks;
 pub mod steps;
 pub mod stragglers;
 pub mod summary;
-pub mod sums;
 pub mod sync;
 pub mod verdict;
 pub mod what_if;

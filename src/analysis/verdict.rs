@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ToldCause {
     pub finding_id: String,
-    /// Kind of cause, as in the table `observations`.
+    /// Kind of cause, as in the table `findings`.
     pub kind: &'static str,
     pub(crate) ranks: Vec<u32>,
     pub sentence: String,

@@ -1,20 +1,15 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::api::{About, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::facts::windows::WindowAccounts;
-use crate::job::Job;
-use crate::population::{MergedGroups, SelectedRows, groups, several_devices};
 use crate::recording::capability::Capability;
-use crate::recording::rules::fused_share;
-use crate::windowed;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Fold, Note, TableError, ViewScope, ViewSpec};
-use hta_base::units::{fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::{capital, counted};
+use hta_base::units::percent;
+use hta_base::wording::counts::counted;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::BTreeSet;
 
 table! {
     /// What a device was doing in a window; compute + fused + exposed communication + copies + idle = dur.
@@ -42,8 +37,6 @@ table! {
         fused_pct: Option<f64>, "%", "of the window";
     }
 }
-
-windowed!(Breakdowns);
 
 table! {
     /// What each device was doing in the windows that averages are based on: full steps, or else the span.
@@ -169,68 +162,4 @@ impl Analysis for Breakdown {
         let reason = trace.without_devices();
         Partial { rank: trace.rank, tables: vec![table.finish()], reason }
     }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        let groups = groups::<Breakdowns>(partials);
-        let all: Vec<_> = groups.iter().collect();
-        let observations = exposed_communication(&all, several_devices(&groups)).into_iter().collect();
-        Output { observations, ..Output::default() }
-    }
-}
-
-/// The observation on exposed communication. Of several ranks it names none: who communicates longest may
-/// only wait for another one.
-fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) -> Option<Observation> {
-    let (first, all) = (groups.first()?, MergedGroups(groups));
-    let cost = all.mean(|t| t.exposed_communication_ns);
-    let share = all.percent(|t| t.exposed_communication_ns);
-    let is_bound = fused_share(all.sum(|t| t.fused_ns), all.sum(|t| t.busy_ns)).is_some();
-    let most = if is_bound { all.percent(|t| t.exposed_upper_ns) } else { share };
-    if most.is_none_or(|s| s < 1.0) || cost == 0 && !is_bound {
-        return None;
-    }
-    let overlapped = percent(
-        all.sum(|t| t.communication_ns)
-            - all.sum(|t| t.exposed_communication_ns)
-            - all.sum(|t| t.beside_fused_ns),
-        all.sum(|t| t.communication_ns),
-    );
-    let hidden = match is_bound {
-        true => format!(
-            "; with its kernels that exchange and multiply at most {} ({})",
-            fmt_ns(all.mean(|t| t.exposed_upper_ns)),
-            fmt_pct(all.percent(|t| t.exposed_upper_ns))
-        ),
-        false => format!("; {} of its communication is overlapped", fmt_pct(overlapped)),
-    };
-    let of_each = || groups.iter().map(|g| g.mean(|t| t.exposed_communication_ns));
-    let (who, range) = match (groups, of_each().min().zip(of_each().max())) {
-        ([_, _, ..], Some((least, most))) => {
-            let noun = if several { "device" } else { "rank" };
-            (format!("On average a {noun}"), format!(", from {} to {}", fmt_ns(least), fmt_ns(most)))
-        }
-        _ => (capital(&first.who(several)), String::new()),
-    };
-    let mut sentence = format!(
-        "{who} spends {}{} {} ({} of {}{range}) in communication that no compute covers{hidden}",
-        if is_bound { "at least " } else { "" },
-        fmt_ns(cost),
-        first.per(),
-        fmt_pct(share),
-        fmt_ns(all.mean(|t| t.dur_ns)),
-    );
-    let step = if groups.len() == 1 { first.worst_step(|t| t.exposed_communication_ns) } else { None };
-    if let Some((step, ns)) = &step {
-        sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
-    }
-    Some(Observation {
-        analysis: "breakdown",
-        ranks: groups.iter().map(|g| g.rank).collect::<BTreeSet<u32>>().into_iter().collect(),
-        steps: step.into_iter().map(|s| s.0).collect(),
-        cost_ns_per_step: cost,
-        share_of_step: share.map(|s| s / 100.0),
-        certainty: Certainty::Measured,
-        sentence,
-        table: Breakdowns::SPEC.name,
-    })
 }

@@ -3,14 +3,11 @@
 
 pub(crate) mod bandwidth;
 pub(crate) mod copy;
-mod report;
 pub(crate) mod rules;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::facts::windows::ByLaunchStep;
-use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::windowed;
 use bandwidth::bandwidth;
 use copy::{Api, Copy, copies};
 use hta_base::table;
@@ -128,8 +125,6 @@ table! {
     }
 }
 
-windowed!(CopyRules);
-
 pub(crate) struct MemoryCopiesOf;
 
 impl Analysis for MemoryCopiesOf {
@@ -169,10 +164,6 @@ impl Analysis for MemoryCopiesOf {
             give(series.finish());
         }
         Partial { rank: trace.rank, tables: vec![table.finish(), found.finish()], reason }
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        Output { observations: report::observations(partials), ..Output::default() }
     }
 }
 

@@ -80,7 +80,6 @@ impl Analysis for CriticalPath {
             kept_tables: &[tables::PathCalls::SPEC],
             settings: &[ANNOTATION, CAPTURE],
             joins_peers: true,
-            observes_serving: false,
             needs: &[Capability::DeviceTime, Capability::Launch],
             is_long: true,
             ..About::DEFAULT

@@ -1,7 +1,7 @@
 //! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the
-//! path of all ranks and the observation.
+//! path of all ranks.
 
-use crate::api::{Certainty, Observation, Output, Partial, ViewNote};
+use crate::api::{Output, Partial, ViewNote};
 use crate::critical_path::segment::BEFORE_CAPTURE;
 use crate::critical_path::tables;
 use crate::critical_path::tables::{
@@ -10,15 +10,10 @@ use crate::critical_path::tables::{
 };
 use crate::job::{Job, Member, RankSummary};
 use hta_base::table::schema::Batch;
-use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, Span, fmt_ns, percent};
 use hta_base::wording::counts::plural;
-use hta_base::wording::names::clip;
-use hta_base::wording::ranks::rank_list;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Largest width of a name in a sentence, characters.
-const NAMED: usize = 60;
 
 /// One rank's path by class.
 struct RankPath {
@@ -34,8 +29,7 @@ pub fn reduce(partials: &[Partial], job: &Job) -> Output {
     }
     Output {
         tables: vec![table.finish(), over_ranks(&paths)],
-        observations: observation(&paths).into_iter().collect(),
-        notes: window(&paths).map(|text| ViewNote { view: "", text }).into_iter().collect(),
+        notes: window(&paths).map(ViewNote::first).into_iter().collect(),
         ..Output::default()
     }
 }
@@ -171,65 +165,4 @@ fn window(paths: &[RankPath]) -> Option<String> {
     let what = if is_same { first.head.window.as_str() } else { "one window a rank" };
     let mean = paths.iter().map(|p| p.head.dur).sum::<Ns>() / paths.len() as i64;
     Some(format!("of {what}, mean of {}, {}", plural(paths.len(), "rank"), fmt_ns(mean)))
-}
-
-/// The observation: the class that leads over all ranks, the ranks where it leads, and its composition.
-fn observation(paths: &[RankPath]) -> Option<Observation> {
-    let leader = totals(paths).into_iter().next().filter(|t| t.0 != BEFORE_CAPTURE)?.0;
-    let led: Vec<&RankPath> =
-        paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
-    // A class may lead over all ranks without leading on any single rank.
-    let led: Vec<&RankPath> = if led.is_empty() { paths.iter().collect() } else { led };
-    let rows = || led.iter().filter_map(|p| p.rows.iter().find(|r| r.class == leader).map(|r| (*p, r)));
-    let (dur, ns): (Ns, Ns) = (led.iter().map(|p| p.head.dur).sum(), rows().map(|(_, r)| r.ns()).sum());
-    let steps: i64 = led.iter().map(|p| i64::from(p.head.steps)).sum();
-    let (most, row) = rows().max_by_key(|(p, r)| (r.ns(), Reverse(p.head.rank)))?;
-    let ranks: Vec<u32> = led.iter().map(|p| p.head.rank).collect();
-    let count = led.len() as i64;
-    let share = percent(ns, dur);
-    // Who waits for another rank is not to be looked at.
-    let is_waiting = paths.len() > 1 && leader.ends_with(CallPart::Wait.suffix());
-    let whose = match ranks[..] {
-        _ if is_waiting => format!("{} of {} ranks", ranks.len(), paths.len()),
-        [one] => format!("rank {one}"),
-        _ => format!("ranks {}", rank_list(&ranks)),
-    };
-    let mut sentence = format!(
-        "The critical path of {} on {whose} is {} {} ({} of {}{})",
-        if most.head.scope == "capture" { "everything recorded" } else { most.head.window.as_str() },
-        fmt_pct(share),
-        leader.replace('_', " "),
-        fmt_ns(ns / count),
-        fmt_ns(dur / count),
-        if count > 1 { " on average" } else { "" },
-    );
-    let top = row.top_name.as_ref().filter(|t| t.1 > 0);
-    if is_waiting {
-        sentence.push_str(", for other ranks");
-    } else if let Some((name, time)) = top {
-        let up_to = if count > 1 { "up to " } else { "" };
-        sentence.push_str(&format!(
-            ": its largest part is `{}` with {up_to}{}",
-            clip(name, NAMED),
-            fmt_ns(*time)
-        ));
-    }
-    sentence.push('.');
-    let has_inferred = led.iter().any(|p| p.rows.iter().any(|r| r.has_inferred));
-    let label = |p: &&RankPath| {
-        (p.head.scope == "step" && p.head.steps == 1).then(|| p.head.window.replacen("step ", "", 1))
-    };
-    let mut labels: Vec<String> = led.iter().filter_map(label).collect();
-    labels.sort();
-    labels.dedup();
-    Some(Observation {
-        analysis: crate::critical_path::STEM,
-        ranks,
-        steps: labels,
-        cost_ns_per_step: ns / steps.max(1),
-        share_of_step: share.map(|s| s / 100.0),
-        certainty: if has_inferred { Certainty::Inferred } else { Certainty::Measured },
-        sentence,
-        table: CriticalSummary::SPEC.name,
-    })
 }

@@ -68,12 +68,11 @@ impl Analysis for FabricOf {
         let shown = GroupSelection::new(job, options);
         let peaks = FabricPeaks::new(partials, options);
         let limits = notes::limits(&fabric).into_iter().chain(peaks.problem.clone());
-        let limits = limits.map(|text| ViewNote { view: "", text });
+        let limits = limits.map(ViewNote::first);
         let slow = notes::slow_places(&fabric).into_iter().map(|text| ViewNote { view: SLOW, text });
         let places = [place_table(&fabric), class_table(job, &fabric)];
         Output {
             tables: places.into_iter().chain([group_table(job, &fabric, &shown, &peaks)]).collect(),
-            observations: notes::observations(&fabric),
             notes: limits.chain(slow).collect(),
             ..Output::default()
         }

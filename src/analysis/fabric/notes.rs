@@ -1,10 +1,8 @@
 //! What is said of the fabric: what the groups cannot see, and what is slow.
 
-use crate::api::{Certainty, Observation};
 use crate::fabric::found::Fabric;
-use crate::fabric::verdict::{PlaceVerdict, STEPS_LEAST, SlowPlaces};
-use hta_base::wording::counts::{capital, plural};
-use std::collections::BTreeSet;
+use crate::fabric::verdict::STEPS_LEAST;
+use hta_base::wording::counts::plural;
 
 /// What keeps places from being seen.
 pub(crate) fn limits(fabric: &Fabric) -> Vec<String> {
@@ -53,25 +51,4 @@ pub(crate) fn slow_places(fabric: &Fabric) -> Vec<String> {
         notes.push("no place is slower than chance makes some".to_string());
     }
     notes
-}
-
-pub(crate) fn observations(fabric: &Fabric) -> Vec<Observation> {
-    let one = |slow: &SlowPlaces| {
-        let groups = slow.groups.iter().filter_map(|g| fabric.groups.get(*g as usize));
-        let ranks: BTreeSet<u32> = groups.flat_map(|g| g.ranks.iter().copied()).collect();
-        Observation {
-            analysis: "fabric",
-            ranks: ranks.into_iter().collect(),
-            steps: Vec::new(),
-            cost_ns_per_step: fabric.excess_per_step(slow),
-            share_of_step: None,
-            certainty: match slow.verdict {
-                PlaceVerdict::Named if !slow.is_lasting => Certainty::Measured,
-                _ => Certainty::Inferred,
-            },
-            sentence: format!("{}.", capital(&fabric.sentence(slow))),
-            table: "fabric_places",
-        }
-    };
-    fabric.slow.iter().map(one).collect()
 }

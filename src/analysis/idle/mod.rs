@@ -2,15 +2,11 @@
 //!
 //! A device's gaps are cut by windows (in `idle_split`); a stream's gaps are not cut.
 
-mod report;
-
-use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Partial, RowEmitter};
 use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
-use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::windowed;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
@@ -141,8 +137,6 @@ table! {
     }
 }
 
-windowed!(Idles);
-
 pub(crate) struct Idle;
 
 impl Analysis for Idle {
@@ -172,10 +166,6 @@ impl Analysis for Idle {
             Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
         tables.gaps.give(trace, give);
         partial
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        Output { observations: report::observations(partials), ..Output::default() }
     }
 }
 

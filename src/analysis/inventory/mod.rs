@@ -155,11 +155,6 @@ pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Parti
     Partial { rank: trace.rank, tables, reason: None }
 }
 
-/// Whether a rank serves requests instead of training.
-pub fn serves(partials: &[Partial]) -> bool {
-    rows::<Ranks>(partials).any(|r| r.is_serving)
-}
-
 /// Width of the name of what repeats, characters.
 const NAME_WIDTH: usize = 60;
 

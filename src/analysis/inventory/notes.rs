@@ -1,11 +1,10 @@
 //! The table `notes`: the sentences of a run and of its analyses that no other table has.
 
-use crate::api::{Observation, Output, Partial};
+use crate::api::{Output, Partial};
 use crate::inventory::{edge_notes, processes_note};
 use crate::verdict::JobVerdict;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::Ns;
 
 table! {
     /// Sentences of a run and of its analyses beside their tables, as they are printed.
@@ -13,17 +12,15 @@ table! {
         analysis: Text, "", "name of the analysis; empty: of the run";
         position: u32, "", "its place among those of the analysis";
         kind: Text, "",
-            "trust: how far the recording carries the analysis; stands_out: what is largest in its tables; \
-             note: a line below a view; of the diagnosis: headline, energy, recorded or remark";
+            "trust: how far the recording carries the analysis; note: a line below a view; of the diagnosis: \
+             headline, energy, recorded or remark";
         view: Text, "", "title of the view below which it stands; empty: the first, or none";
-        cost_ns: Option<i64>, "ns", "what costs so much in a step, where it is a share of the step";
         note: Text, "", "the sentence";
     }
 }
 
 /// What kind of sentence a row is.
 pub const TRUST: &str = "trust";
-pub const STANDS_OUT: &str = "stands_out";
 pub const NOTE: &str = "note";
 /// The same of the diagnosis: what stands in the head of the report, and behind the causes.
 pub const HEADLINE: &str = "headline";
@@ -38,27 +35,21 @@ pub fn table<'a>(inventory: &[Partial], outputs: impl Iterator<Item = (&'static 
     let mut table = Notes::default();
     let of_run = [processes_note(inventory), edge_notes::note(inventory)];
     for (position, note) in (0..).zip(of_run.iter().flatten()) {
-        table.push(NotesRow { analysis: "", position, kind: NOTE, view: "", cost_ns: None, note });
+        table.push(NotesRow { analysis: "", position, kind: NOTE, view: "", note });
     }
     for (analysis, output) in outputs {
-        let trust = output.trust.lines.iter().map(|line| (TRUST, "", None, line.as_str()));
-        let cost = |o: &Observation| o.share_of_step.map(|_| o.cost_ns_per_step);
-        // In the order in which they are printed.
-        let mut outstanding: Vec<&Observation> = output.observations.iter().collect();
-        outstanding.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step));
-        let outstanding = outstanding.into_iter().map(|o| (STANDS_OUT, "", cost(o), o.sentence.as_str()));
-        let notes = output.notes.iter().map(|n| (NOTE, n.view, None, n.text.as_str()));
-        let of_verdict = output.verdict.iter().flat_map(of_verdict);
-        let all = trust.chain(outstanding).chain(notes).chain(of_verdict);
-        for (position, (kind, view, cost_ns, note)) in (0..).zip(all) {
-            table.push(NotesRow { analysis, position, kind, view, cost_ns, note });
+        let trust = output.trust.lines.iter().map(|line| (TRUST, "", line.as_str()));
+        let notes = output.notes.iter().map(|n| (NOTE, n.view, n.text.as_str()));
+        let all = trust.chain(notes).chain(output.verdict.iter().flat_map(of_verdict));
+        for (position, (kind, view, note)) in (0..).zip(all) {
+            table.push(NotesRow { analysis, position, kind, view, note });
         }
     }
     table.finish()
 }
 
 /// What the diagnosis says beside its findings.
-fn of_verdict(told: &JobVerdict) -> impl Iterator<Item = (&'static str, &'static str, Option<Ns>, &str)> {
+fn of_verdict(told: &JobVerdict) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
     let head = [
         (HEADLINE, told.headline.as_deref()),
         (ENERGY, told.energy.as_deref()),
@@ -66,5 +57,5 @@ fn of_verdict(told: &JobVerdict) -> impl Iterator<Item = (&'static str, &'static
     ];
     let head = head.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
     let all = head.chain(told.notes.iter().map(|note| (REMARK, note.as_str())));
-    all.map(|(kind, text)| (kind, "", None, text))
+    all.map(|(kind, text)| (kind, "", text))
 }

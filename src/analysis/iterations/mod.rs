@@ -88,6 +88,10 @@ impl Analysis for IterationsOf {
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         report::reduce(partials)
     }
+
+    fn sentences(&self, partials: &[Partial], _: &Job, _: &Options) -> Vec<String> {
+        report::sentences(partials)
+    }
 }
 
 fn push(

@@ -1,30 +1,25 @@
-//! What stands out of iterations, and the line about them under the head of a report.
+//! What is said of iterations, and the line about them under the head of a report.
 
-use crate::api::{Certainty, Observation, Output, Partial, ViewNote, rows};
+use crate::api::{Output, Partial, ViewNote, rows};
 use crate::iterations::phases::KindKey;
-use crate::iterations::tables::{
-    IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
-};
+use crate::iterations::tables::{IterationPhaseRow, IterationPhases, IterationRow, IterationsTable};
 use hta_base::order_statistics::{median, median_of_sorted};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_trace::step::StepRule;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Share of idle time in the windows, or of a part of it, from which it is said, percent.
 const IDLE_PCT: f64 = 5.0;
-/// Share of one category from which it is said, percent.
-const CATEGORY_PCT: f64 = 50.0;
 
 pub fn reduce(partials: &[Partial]) -> Output {
     let all: Vec<IterationRow> = rows::<IterationsTable>(partials).collect();
     if all.is_empty() {
         return Output::default();
     }
-    let notes = how_found(&all).into_iter().map(|text| ViewNote { view: "", text }).collect();
-    let headline = headline(partials);
-    Output { observations: observations(partials, &all), notes, headline, ..Output::default() }
+    let notes = how_found(&all).into_iter().chain(lost(&all)).chain(partial(&all)).map(ViewNote::first);
+    Output { notes: notes.collect(), headline: headline(partials), ..Output::default() }
 }
 
 fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>)> {
@@ -111,52 +106,15 @@ fn how_found(all: &[IterationRow]) -> Vec<String> {
     out
 }
 
-/// Count and summed duration of all activities of iterations, by category and part, the largest first.
-fn categories(partials: &[Partial]) -> Vec<(String, u64, Ns)> {
-    let mut sums: BTreeMap<(&str, &str), (u64, Ns)> = BTreeMap::new();
-    for r in rows::<IterationCategories>(partials) {
-        let sum = sums.entry((r.category, r.sub_category)).or_default();
-        sum.0 += r.activity_count;
-        sum.1 += r.sum_ns;
-    }
-    let name = |(category, part): (&str, &str)| match part {
-        "" => category.to_string(),
-        part => format!("{category}, {part}"),
-    };
-    let mut out: Vec<(String, u64, Ns)> =
-        sums.into_iter().map(|(key, (count, ns))| (name(key), count, ns)).collect();
-    out.sort_by(|a, b| (Reverse(a.2), &a.0).cmp(&(Reverse(b.2), &b.0)));
-    out
-}
-
-fn observations(partials: &[Partial], all: &[IterationRow]) -> Vec<Observation> {
-    let recorded: Vec<IterationRow> = all.iter().filter(|r| !r.is_lost).copied().collect();
-    let mut out = Vec::from_iter(lost(all));
-    out.push(busy(&recorded));
-    out.extend(host_bound(&recorded));
-    out.extend(largest_category(partials, &recorded));
-    out.extend(slow(&recorded));
-    out.extend(partial(&recorded));
-    out
-}
-
-/// About some iterations, of `count` together; `cost` and `of` are sums over them and over all.
-fn observation(some: &[&IterationRow], count: usize, cost: Ns, of: Ns, sentence: String) -> Observation {
-    let ranks: BTreeSet<u32> = some.iter().map(|r| r.rank).collect();
-    Observation {
-        analysis: "iterations",
-        ranks: ranks.into_iter().collect(),
-        steps: Vec::new(),
-        cost_ns_per_step: cost / count.max(1) as Ns,
-        share_of_step: percent(cost, of).map(|p| p / 100.0),
-        certainty: Certainty::Measured,
-        sentence,
-        table: "iterations",
-    }
+/// How busy the device is in iterations, and which of them the host holds up or take longer than others.
+pub fn sentences(partials: &[Partial]) -> Vec<String> {
+    let recorded: Vec<IterationRow> = rows::<IterationsTable>(partials).filter(|r| !r.is_lost).collect();
+    [busy(&recorded), host_bound(&recorded), slow(&recorded)].into_iter().flatten().collect()
 }
 
 /// The busy share of the windows, and when the device idles otherwise.
-fn busy(all: &[IterationRow]) -> Observation {
+fn busy(all: &[IterationRow]) -> Option<String> {
+    all.first()?;
     let sum = |of: fn(&IterationRow) -> Ns| all.iter().map(of).sum::<Ns>();
     let (window, period) = (sum(|r| r.dur_ns), sum(|r| r.period_ns));
     let parts = [
@@ -181,8 +139,7 @@ fn busy(all: &[IterationRow]) -> Observation {
         sentence.push_str(&format!("; {device} idles {}", large.join(", ")));
     }
     sentence.push('.');
-    let idle = sum(|r| r.idle_ns) + parts[2].1;
-    observation(&all.iter().collect::<Vec<_>>(), all.len(), idle, period, sentence)
+    Some(sentence)
 }
 
 fn pct(part: Ns, whole: Ns) -> String {
@@ -190,7 +147,7 @@ fn pct(part: Ns, whole: Ns) -> String {
 }
 
 /// Iterations whose host needs as long as their period.
-fn host_bound(all: &[IterationRow]) -> Option<Observation> {
+fn host_bound(all: &[IterationRow]) -> Option<String> {
     let bound: Vec<&IterationRow> = all.iter().filter(|r| r.is_host_bound).collect();
     if bound.is_empty() {
         return None;
@@ -198,7 +155,7 @@ fn host_bound(all: &[IterationRow]) -> Option<Observation> {
     let sum = |of: fn(&IterationRow) -> Ns| bound.iter().map(|r| of(r)).sum::<Ns>();
     let gain = sum(|r| r.period_ns - r.window_busy_ns - r.gap_ns.unwrap_or(0) + r.gap_idle_ns.unwrap_or(0));
     let first = if bound.iter().all(|r| r.is_first) { FIRST } else { "" };
-    let sentence = format!(
+    Some(format!(
         "{} of {} bound by the host, whose cycle takes {} of a period of {} on average: at most {} each to \
          gain{first}.",
         bound.len(),
@@ -206,33 +163,14 @@ fn host_bound(all: &[IterationRow]) -> Option<Observation> {
         fmt_ns(sum(|r| r.host_cycle_ns) / bound.len() as Ns),
         fmt_ns(sum(|r| r.period_ns) / bound.len() as Ns),
         fmt_ns(gain / bound.len() as Ns),
-    );
-    Some(observation(&bound, all.len(), gain, all.iter().map(|r| r.period_ns).sum(), sentence))
+    ))
 }
 
 /// Said where only the first iteration shows it.
 const FIRST: &str = " (first iteration after the profiler started)";
 
-/// A fact without advice, so it has no cost.
-fn largest_category(partials: &[Partial], all: &[IterationRow]) -> Option<Observation> {
-    let of = categories(partials);
-    let total: Ns = of.iter().map(|c| c.2).sum();
-    let (name, count, ns) = of.first().filter(|c| percent(c.2, total).is_some_and(|p| p > CATEGORY_PCT))?;
-    let sentence = format!(
-        "{} of the GPU time of iterations is {}: {} ({} recorded).",
-        pct(*ns, total),
-        name.replace('_', " "),
-        fmt_ns(*ns),
-        fmt_count(*count),
-    );
-    Some(Observation {
-        share_of_step: None,
-        ..observation(&all.iter().collect::<Vec<_>>(), all.len(), 0, 0, sentence)
-    })
-}
-
 /// Iterations that take longer than others of their phase and batch.
-fn slow(all: &[IterationRow]) -> Option<Observation> {
+fn slow(all: &[IterationRow]) -> Option<String> {
     let slow: Vec<&IterationRow> = all.iter().filter(|r| r.is_slow == Some(true)).collect();
     let work = |r: &IterationRow| (r.dur_ns + r.post_busy_ns.unwrap_or(0), Reverse((r.rank, r.step)));
     let longest = slow.iter().max_by_key(|r| work(r))?;
@@ -240,7 +178,7 @@ fn slow(all: &[IterationRow]) -> Option<Observation> {
         Some(ns) if ns * 2 >= longest.dur_ns => format!(" and {} of work before the next one", fmt_ns(ns)),
         _ => String::new(),
     };
-    let sentence = format!(
+    Some(format!(
         "{} of {} slower than others of their phase and batch; the longest, @{} of rank {} ({}), takes \
          {}{after}.",
         slow.len(),
@@ -249,36 +187,31 @@ fn slow(all: &[IterationRow]) -> Option<Observation> {
         longest.rank,
         longest.label,
         fmt_ns(longest.dur_ns),
-    );
-    Some(Observation { share_of_step: None, ..observation(&slow, all.len(), 0, 0, sentence) })
+    ))
 }
 
 /// Iterations of which all work is missing.
-fn lost(all: &[IterationRow]) -> Option<Observation> {
-    let lost: Vec<&IterationRow> = all.iter().filter(|r| r.is_lost).collect();
-    lost.first()?;
-    let sentence = format!(
-        "{} of {} launched work that is not recorded: they are in no average, and nothing is known of their \
-         time on the GPU. Record fewer iterations, or with a larger buffer of the profiler.",
-        lost.len(),
-        plural(all.len(), "iteration"),
-    );
-    let certainty = Certainty::OfRecording;
-    Some(Observation { share_of_step: None, certainty, ..observation(&lost, all.len(), 0, 0, sentence) })
+fn lost(all: &[IterationRow]) -> Option<String> {
+    let lost = all.iter().filter(|r| r.is_lost).count();
+    (lost > 0).then(|| {
+        format!(
+            "{lost} of {} launched work that is not recorded: they are in no average, and nothing is known of \
+             their time on the GPU. Record fewer iterations, or with a larger buffer of the profiler.",
+            plural(all.len(), "iteration"),
+        )
+    })
 }
 
 /// Iterations of which work is missing.
-fn partial(all: &[IterationRow]) -> Option<Observation> {
+fn partial(all: &[IterationRow]) -> Option<String> {
     let partial: Vec<&IterationRow> = all.iter().filter(|r| r.is_partial).collect();
     let first = partial.first()?;
-    let sentence = format!(
+    Some(format!(
         "{} of {} partial, the first @{} of rank {}: cut by the recording, a launch without its work, or \
          much less work than others of their phase and batch (record_edges); they are in no average.",
         partial.len(),
         if all.len() == 1 { "1 iteration is".to_string() } else { format!("{} iterations are", all.len()) },
         first.step,
         first.rank,
-    );
-    let certainty = Certainty::OfRecording;
-    Some(Observation { share_of_step: None, certainty, ..observation(&partial, all.len(), 0, 0, sentence) })
+    ))
 }

@@ -75,7 +75,6 @@ impl Analysis for Kernels {
             views: &[categories::VIEW, report::VIEW],
             rollups: &[categories::OVER_RANKS],
             settings: &[BY, UNKNOWN],
-            observes_serving: false,
             needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
@@ -105,8 +104,6 @@ impl Analysis for Kernels {
                 .extend(is_none.then(|| ViewNote { view: "", text: "no kernel without a rule".to_string() }));
             let of_names = partials.iter().filter_map(|p| p.table(KernelsByName::SPEC));
             out.tables.extend(of_names.map(over_ranks::unknown_of));
-        } else {
-            out.observations.extend(report::observation(&names, partials, options.printed_scope("span")));
         }
         out.tables.extend([over_ranks::table(partials, options.settings.flag(&UNKNOWN)), names]);
         out

@@ -1,20 +1,16 @@
-//! Kernels by short name, as they are printed, and the kernel with most compute time.
+//! Kernels by short name, as they are printed.
 
-use crate::api::{Certainty, Observation, Options, Partial, rows};
+use crate::api::{Options, Partial, rows};
 use crate::kernels::over_ranks::is_unknown;
 use crate::kernels::{BY, KernelsByName, UNKNOWN};
 use crate::over_ranks::OverRanks;
 use hta_base::table;
-use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::{Keep, ViewSpec};
-use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::counted;
-use hta_base::wording::names::clip;
+use hta_base::units::{Ns, percent};
 use hta_trace::kernel_name::function_path;
-use hta_trace::timeline::WorkClass;
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 table! {
     /// Kernels, copies and sets over all ranks and devices, by the short name that many full names share.
@@ -109,44 +105,6 @@ pub(crate) fn table(partials: &[Partial], options: &Options) -> Batch {
         });
     }
     table.finish()
-}
-
-/// The kernel with most compute time, if that is a tenth of all or more.
-pub(crate) fn observation(names: &Batch, partials: &[Partial], scope: &str) -> Option<Observation> {
-    let mut by_name: BTreeMap<(&str, &str), (u64, Ns)> = BTreeMap::new();
-    for r in ShortNames::rows(names).filter(|r| r.scope == scope) {
-        let (count, sum_ns) = by_name.entry((r.class, r.short_name)).or_default();
-        (*count, *sum_ns) = (*count + r.count, *sum_ns + r.sum_ns);
-    }
-    let all: Ns = by_name.values().map(|(_, sum_ns)| sum_ns).sum();
-    let compute = by_name.iter().filter(|((class, _), _)| *class == WorkClass::Compute.name());
-    let (&(_, name), &(count, sum_ns)) = compute.max_by_key(|(key, (_, ns))| (*ns, Reverse(**key)))?;
-    let share = percent(sum_ns, all).filter(|s| *s >= 10.0)?;
-    let windows = partials.len() as i64 * steps(partials);
-    Some(Observation {
-        analysis: "kernels",
-        ranks: Vec::new(),
-        steps: Vec::new(),
-        cost_ns_per_step: sum_ns / windows.max(1),
-        share_of_step: None,
-        certainty: Certainty::Measured,
-        sentence: format!(
-            "`{}` is the kernel with most compute time: {} of all GPU time, {} of {}{}",
-            clip(name, 60),
-            fmt_pct(Some(share)),
-            counted(count, "call"),
-            fmt_ns(sum_ns / (count as Ns).max(1)),
-            if count == 1 { "" } else { " on average" }
-        ),
-        table: KernelsByName::SPEC.name,
-    })
-}
-
-/// Largest number of steps of one rank, at least one.
-fn steps(partials: &[Partial]) -> i64 {
-    let of_rank =
-        |p: &Partial| p.rows::<KernelsByName>().filter_map(|r| r.step).collect::<BTreeSet<u32>>().len();
-    partials.iter().map(of_rank).max().map_or(1, |n| n.max(1) as i64)
 }
 
 /// Formats a grid or block: `32x256` for `[32,256,1]`; other texts are unchanged.

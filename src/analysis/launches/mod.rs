@@ -7,10 +7,9 @@
 mod calls;
 mod report;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::facts::by_owner::ByOwner;
 use crate::facts::step_scopes::StepScopes;
-use crate::job::Job;
 use crate::launches::calls::{LaunchCall, launch_calls};
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
@@ -141,7 +140,6 @@ impl Analysis for LaunchCalls {
             rollups: &[report::APIS],
             settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
             is_long: true,
-            observes_serving: false,
             needs: &[Capability::Launch],
             ..About::DEFAULT
         }
@@ -160,11 +158,6 @@ impl Analysis for LaunchCalls {
         }
         let tables = vec![stats(trace, &scopes, &calls, limits), unlinked(trace, &scopes)];
         Partial { rank: trace.rank, tables, reason }
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let observations = report::observations(partials, options.settings.ns(&RUNTIME_OUTLIER));
-        Output { observations, ..Output::default() }
     }
 }
 

@@ -9,7 +9,7 @@ mod annotate;
 mod collect;
 mod grouping;
 mod key;
-mod observations;
+mod spread;
 mod stacks;
 mod tables;
 mod view;
@@ -173,7 +173,6 @@ impl Analysis for LinesOf {
         Output {
             tables,
             notes: note.into_iter().collect(),
-            observations: observations::observations(self.about().stem, partials),
             raw: Weight::named(settings.text(&FOLDED)).map(|_| folded(partials)),
             files: settings
                 .text(&SPEEDSCOPE)

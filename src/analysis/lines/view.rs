@@ -1,7 +1,7 @@
 //! What is printed: lines summed over ranks, and the lines that differ most between ranks.
 
 use crate::api::Partial;
-use crate::lines::observations::differing;
+use crate::lines::spread::differing;
 use crate::lines::tables::{LineTotals, LinesOverRanks, LinesTable};
 use crate::lines::{ANNOTATE, BY, SORT};
 use hta_base::table;

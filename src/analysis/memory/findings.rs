@@ -1,19 +1,13 @@
-//! Observations: the peak and what holds it, growth from step to step, ranks that differ, and requests that
-//! failed.
+//! What is said of the memory of all ranks: growth from step to step, and ranks that differ.
 
-use crate::api::{Certainty, Observation, Partial, rows};
-use crate::memory::holders::BEFORE;
-use crate::memory::report::{ReportedDevice, content_at, peaks, size};
-use crate::memory::tables::{
-    MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
-};
+use crate::api::{Partial, rows};
+use crate::memory::report::{ReportedDevice, size};
+use crate::memory::tables::{MemoryLeakRow, MemoryLeaks, MemoryPeaks, MemoryStepRow, MemorySteps};
 use hta_base::order_statistics::median;
-use hta_base::table::schema::TableSpec;
-use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::{capital, counted, plural};
+use hta_base::units::{fmt_count, fmt_pct, percent};
+use hta_base::wording::counts::plural;
 use hta_base::wording::names::clip;
 use hta_base::wording::ranks::ranks_named;
-use hta_trace::memory_moment::MemoryMoment;
 use std::collections::BTreeMap;
 
 /// Fewest full steps, all of which must grow, for a leak.
@@ -24,82 +18,8 @@ const GROWTH_MIN_PART: i64 = 1000;
 /// Smallest distance of a rank's peak from the median of the ranks that is told, percent.
 const DIFFERS_FROM_PCT: f64 = 10.0;
 
-pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
-    let observation = |ranks: Vec<u32>, certainty, sentence: String, table: &TableSpec| Observation {
-        analysis: stem,
-        ranks,
-        steps: Vec::new(),
-        cost_ns_per_step: 0,
-        share_of_step: None,
-        certainty,
-        sentence,
-        table: table.name,
-    };
-    let mut all = Vec::new();
-    for (rank, sentence) in failed(partials) {
-        all.push(observation(vec![rank], Certainty::Measured, sentence, MemoryEvents::SPEC));
-    }
-    if let Some(leak) = leaks(partials).first() {
-        all.push(observation(
-            vec![leak.rank],
-            Certainty::Inferred,
-            leak.sentence(partials, partials.len() > 1),
-            MemorySteps::SPEC,
-        ));
-    }
-    if let Some((rank, sentence)) = peak(partials) {
-        all.push(observation(vec![rank], Certainty::Measured, sentence, MemoryPeaks::SPEC));
-    }
-    for (ranks, sentence) in different(partials) {
-        all.push(observation(ranks, Certainty::Measured, sentence, MemoryPeaks::SPEC));
-    }
-    all
-}
-
-/// The peak of the device that is nearest to its limit.
-fn peak(partials: &[Partial]) -> Option<(u32, String)> {
-    let peak = peaks(partials).into_iter().next()?;
-    let place = ReportedDevice::of(&peak);
-    let holders = content_at(partials, &place, "op", MemoryMoment::Peak);
-    let several = partials.len() > 1;
-    let share = peak.device_total_bytes.and_then(|total| percent(peak.peak_bytes, total));
-    let of_device = share.map_or(String::new(), |s| format!(" ({} of the device)", fmt_pct(Some(s))));
-    let of_peak = |bytes: i64| fmt_pct(percent(bytes, peak.peak_bytes));
-    let known = holders.iter().filter(|h| h.key != BEFORE).max_by_key(|h| h.bytes);
-    let mut held: Vec<String> = Vec::new();
-    held.extend(known.map(|h| format!("`{}` holds {} of it", clip(h.key, 60), of_peak(h.bytes))));
-    let before = holders.iter().find(|h| h.key == BEFORE && h.bytes > 0);
-    held.extend(before.map(|h| format!("{} was allocated before the recording", of_peak(h.bytes))));
-    let held = if held.is_empty() { String::new() } else { format!("; {}", held.join(", ")) };
-    let what = if peak.is_relative { "rises at most by" } else { "is highest at" };
-    let sentence = format!(
-        "Memory on {} {what} {}{of_device}, {}{held}",
-        place.shown(several),
-        size(peak.peak_bytes),
-        when(&peak)
-    );
-    Some((peak.rank, sentence))
-}
-
-/// When a peak is: `12.3 ms into step 7, in backward`.
-fn when(peak: &MemoryPeakRow) -> String {
-    let phase = match peak.phase {
-        Some("outside") => "outside operators".to_string(),
-        Some("zero_grad") => "in zero_grad".to_string(),
-        Some("data") => "in the data loader".to_string(),
-        Some("optimizer") => "in the optimizer".to_string(),
-        Some(phase) => format!("in {phase}"),
-        None => String::new(),
-    };
-    match peak.in_step_ns {
-        Some(ns) => format!("{} into its step, {phase}", fmt_ns(ns)),
-        None => phase,
-    }
-}
-
 /// A device whose level grows in each of the last full steps.
 pub(crate) struct GrowingDevice<'a> {
-    pub(crate) rank: u32,
     pub(crate) place: ReportedDevice<'a>,
     /// Number of the steps at the end that grow.
     steps: usize,
@@ -111,8 +31,7 @@ pub(crate) struct GrowingDevice<'a> {
 }
 
 impl GrowingDevice<'_> {
-    /// In words; `with_rank`: there are others.
-    pub(crate) fn sentence(&self, partials: &[Partial], with_rank: bool) -> String {
+    pub(crate) fn sentence(&self, partials: &[Partial]) -> String {
         let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
         let until = left.map_or(String::new(), |n| {
             format!("; the device is full in about {} steps", fmt_count(n as u64))
@@ -126,7 +45,7 @@ impl GrowingDevice<'_> {
         });
         format!(
             "Memory on {} grows in each of the last {}, by {} in the median one{site}{until}",
-            self.place.shown(with_rank),
+            self.place.shown(true),
             plural(self.steps, "full step"),
             size(self.bytes)
         )
@@ -170,7 +89,6 @@ pub(crate) fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
         let of_peak = if peak.is_relative { 0 } else { peak.peak_bytes / GROWTH_MIN_PART };
         if usual > GROWTH_MIN_BYTES.max(of_peak) {
             found.push(GrowingDevice {
-                rank: peak.rank,
                 place,
                 steps: growing.len(),
                 bytes: usual,
@@ -184,7 +102,7 @@ pub(crate) fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
 }
 
 /// Ranks whose peak differs from the median of those with the same type of device.
-fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
+pub(crate) fn different(partials: &[Partial]) -> Vec<String> {
     let mut by_type: BTreeMap<&str, BTreeMap<u32, i64>> = BTreeMap::new();
     for row in rows::<MemoryPeaks>(partials).filter(|r| r.scope == "capture" && !r.is_relative) {
         let most = by_type.entry(row.device_type).or_default().entry(row.rank).or_default();
@@ -213,26 +131,8 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
                 size(usual),
                 size(*bytes)
             );
-            told.push((ranks, sentence));
+            told.push(sentence);
         }
     }
     told
-}
-
-/// Ranks on which requests failed.
-fn failed(partials: &[Partial]) -> Vec<(u32, String)> {
-    let mut by_place: BTreeMap<ReportedDevice, (u64, i64)> = BTreeMap::new();
-    for row in rows::<MemoryEvents>(partials).filter(|r| r.kind == "oom") {
-        let place = ReportedDevice { rank: row.rank, device_type: row.device_type, device: row.device };
-        let (count, most) = by_place.entry(place).or_default();
-        *count += 1;
-        *most = row.bytes.unwrap_or(0).max(*most);
-    }
-    let told = by_place.into_iter().map(|(place, (count, most))| {
-        let of = place.shown(true);
-        let most = fmt_bytes(most.max(0) as u64);
-        let requests = counted(count, "request");
-        (place.rank, capital(&format!("{requests} for memory on {of} failed, the largest of {most}")))
-    });
-    told.collect()
 }

@@ -308,10 +308,6 @@ impl Analysis for Memory {
         Output {
             tables,
             notes,
-            observations: match is_of_dumps {
-                true => snapshot::findings::observations(partials),
-                false => findings::observations(self.about().stem, partials),
-            },
             raw: HeldStacks::named(options.settings.text(&FOLDED)).map(|_| folded(partials)),
             files: options
                 .settings
@@ -320,6 +316,13 @@ impl Analysis for Memory {
                 .into_iter()
                 .collect(),
             ..Output::default()
+        }
+    }
+
+    fn sentences(&self, partials: &[Partial], _: &Job, _: &Options) -> Vec<String> {
+        match snapshot::is_of_dumps(partials) {
+            true => snapshot::findings::sentences(partials),
+            false => findings::different(partials),
         }
     }
 }

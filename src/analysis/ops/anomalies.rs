@@ -75,9 +75,6 @@ pub(crate) enum Anomaly {
 }
 
 impl Anomaly {
-    pub(crate) const ALL: [Anomaly; 5] =
-        [Anomaly::Item, Anomaly::Nonzero, Anomaly::PageableCopy, Anomaly::Synchronize, Anomaly::Allocation];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Anomaly::Item => "item",
@@ -85,17 +82,6 @@ impl Anomaly {
             Anomaly::PageableCopy => "pageable_copy",
             Anomaly::Synchronize => "synchronize",
             Anomaly::Allocation => "allocation",
-        }
-    }
-
-    /// Description of the calls.
-    pub(crate) fn what(self) -> &'static str {
-        match self {
-            Anomaly::Item => "Values are read from the GPU",
-            Anomaly::Nonzero => "Sizes of results are read from the GPU",
-            Anomaly::PageableCopy => "Memory that is not pinned is copied to the GPU",
-            Anomaly::Synchronize => "The host waits for the GPU",
-            Anomaly::Allocation => "GPU memory is taken or freed after the first step",
         }
     }
 

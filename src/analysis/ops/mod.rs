@@ -14,7 +14,6 @@ mod graph_parts;
 pub(crate) mod keys;
 pub mod mfu;
 pub mod modules;
-mod observations;
 mod operator_sums;
 pub mod operators;
 pub mod over_ranks;
@@ -182,19 +181,13 @@ impl Analysis for Ops {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let own = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec));
-        let all = OperatorTables {
-            operators: over_ranks::operators(partials),
-            modules: over_ranks::MODULES.fold(own(ModulesTable::SPEC)),
-            anomalies: anomalies::OVER_RANKS.fold(own(Anomalies::SPEC)),
-        };
+        let operators = over_ranks::operators(partials);
         let (mfu, notes) = mfu::over_ranks(partials);
         let folded = Weight::named(options.settings.text(&FOLDED));
         let title = weight(options).map_or("", Weight::title);
         Output {
-            observations: observations::observations(partials, &all),
-            operators: views::with_most_gpu_time(&all.operators, &NamedParts::of(partials)),
-            tables: vec![all.operators, mfu],
+            operators: views::with_most_gpu_time(&operators, &NamedParts::of(partials)),
+            tables: vec![operators, mfu],
             notes: notes.into_iter().map(|text| ViewNote { view: mfu::VIEW.title, text }).collect(),
             headline: mfu::headline(partials),
             raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
@@ -207,13 +200,6 @@ impl Analysis for Ops {
             ..Output::default()
         }
     }
-}
-
-/// Tables over all ranks.
-struct OperatorTables {
-    operators: Batch,
-    modules: Batch,
-    anomalies: Batch,
 }
 
 /// The values of the stacks, if any are asked for.

@@ -1,10 +1,9 @@
 //! What is printed of operators and modules, and which operators have most GPU time.
 
-use crate::api::{Partial, rows};
 use crate::facts::graphs::named::NamedNodes;
 use crate::ops::graph_parts::NamedParts;
 use crate::ops::over_ranks::{ModulesOverRanks, OperatorsOverRanks};
-use crate::ops::{CallStackRow, CallStacks, anomalies, mfu};
+use crate::ops::{CallStacks, anomalies, mfu};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::table::view::{Keep, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_count, percent};
@@ -76,11 +75,6 @@ pub(crate) const VIEWS: [ViewSpec; 4] = [
     anomalies::VIEW,
 ];
 
-/// A column of `call_stacks`, summed over ranks.
-pub(crate) fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i64 {
-    rows::<CallStacks>(partials).map(|r| column(&r)).sum()
-}
-
 /// How much of the GPU time in graphs has a name; `None` without graphs.
 fn named(scope: &ViewScope) -> Result<Option<String>, TableError> {
     let mut all = NamedNodes::default();
@@ -127,16 +121,6 @@ fn more_than_attainable(scope: &ViewScope) -> Result<Option<String>, TableError>
     Ok(is_impossible.then(|| note.to_string()))
 }
 
-/// The end of a path, which identifies the layer: as many inner modules as fit, at least one.
-pub(crate) fn end_of_path(path: &str, width: usize) -> String {
-    if path.chars().count() <= width {
-        return path.to_string();
-    }
-    let fits = |(at, _): &(usize, &str)| path[*at..].chars().count() + 3 <= width;
-    let at = path.match_indices('/').find(fits).or(path.rmatch_indices('/').next());
-    at.map_or_else(|| path.to_string(), |(at, _)| format!("...{}", &path[at..]))
-}
-
 /// Largest number of operators in a line.
 const TOLD: usize = 5;
 /// Smallest share of the GPU time of which the operator is known, percent.
@@ -165,16 +149,4 @@ pub(crate) fn with_most_gpu_time(operators: &Batch, parts: &NamedParts) -> Vec<(
         |(name, is_part): (&str, bool)| if is_part { format!("{name} (graph)") } else { name.to_string() };
     let shares = all.into_iter().map(|(of, ns)| (shown(of), percent(ns, total).unwrap_or(0.0)));
     shares.take(TOLD).filter(|(_, share)| *share >= TOLD_PCT).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_a_long_path_the_inner_modules_are_shown() {
-        assert_eq!(end_of_path("A_0/B_1", 10), "A_0/B_1");
-        assert_eq!(end_of_path("Model_0/Block_1/Linear_2", 20), ".../Block_1/Linear_2");
-        assert_eq!(end_of_path("Model_0/ALinearOfALongName_2", 10), ".../ALinearOfALongName_2");
-    }
 }

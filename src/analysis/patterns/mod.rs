@@ -9,8 +9,7 @@ pub mod tables;
 
 pub use names::glob;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_trace::rank_trace::RankTrace;
@@ -98,9 +97,5 @@ impl Analysis for Patterns {
             None
         };
         Partial { rank: trace.rank, tables: vec![repeats.top, sequences.top], reason }
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
-        Output { observations: report::observations(partials), ..Output::default() }
     }
 }

@@ -346,7 +346,7 @@ fn names(trace: &RankTrace, own: &[&Activity], by_shape: bool) -> String {
     joined(named.iter().map(String::as_str))
 }
 
-/// If at least this share of a pattern's occurrences is in a graph already, it gives no observation, percent.
+/// From this share of its occurrences on a pattern is a graph already, whose gaps need no other one, percent.
 pub(crate) const GRAPH_DONE_PCT: f64 = 50.0;
 
 /// Largest number of patterns of a rank in tables of the first ones.

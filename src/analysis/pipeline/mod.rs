@@ -57,7 +57,6 @@ impl Analysis for PipelineOf {
         }
         Output {
             tables: tables::build(job, &staged),
-            observations: report::observation(&staged).into_iter().collect(),
             notes: report::notes(job, &staged),
             ..Output::default()
         }

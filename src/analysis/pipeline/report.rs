@@ -1,12 +1,10 @@
-//! What `pipeline` says below its views, and what stands out.
+//! What `pipeline` says below its views.
 
-use crate::api::{Certainty, Observation, TOP, ViewNote};
+use crate::api::{TOP, ViewNote};
 use crate::job::{Job, RankSummary};
-use crate::pipeline::bubble_words::{parts_words, shape_words};
 use crate::pipeline::measured::{PipelineRun, PipelineStep};
-use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines, WorstPipeline};
+use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines};
 use crate::pipeline::tables::{BUBBLE, RANKS, in_order};
-use hta_base::units::fmt_pct;
 
 /// The lines below the views that follow from the job.
 pub(super) fn notes(job: &Job, staged: &StagedPipelines) -> Vec<ViewNote> {
@@ -91,21 +89,4 @@ fn left_out(run: &PipelineRun) -> Option<String> {
          backward chunks there",
         in_order(&ranks)
     ))
-}
-
-/// What stands out: the bubble of all pipelines together.
-pub(super) fn observation(staged: &StagedPipelines) -> Option<Observation> {
-    let WorstPipeline { run, step: s, stage, .. } = staged.worst()?;
-    let pct = s.bubble_pct().filter(|p| *p >= 1.0)?;
-    let parts = parts_words(s, stage).map_or(String::new(), |parts| format!(" ({parts})"));
-    Some(Observation {
-        analysis: "pipeline",
-        ranks: run.chain.ranks.iter().filter(|r| r.part.is_some()).map(|r| r.rank).collect(),
-        steps: Vec::new(),
-        cost_ns_per_step: s.whole.len() - s.busy_mean(),
-        share_of_step: Some(pct / 100.0),
-        certainty: Certainty::Measured,
-        sentence: format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(Some(pct))),
-        table: "pipelines",
-    })
 }

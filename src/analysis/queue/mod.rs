@@ -1,21 +1,15 @@
 //! Queue length: the number of launches that wait on each stream, and whether the host or the device runs
 //! ahead.
 
-mod report;
-
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote, rows};
+use crate::api::{About, Analysis, Options, Partial, RowEmitter};
 use crate::facts::queue_lengths::{QueuedLaunch, StreamQueue, queues};
-use crate::facts::windows::{WindowAccount, WindowAccounts};
-use crate::job::Job;
+use crate::facts::windows::WindowAccounts;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
-use crate::windowed;
-use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
-use hta_base::table::view::{Fold, Keep, Note, ViewSpec};
-use hta_base::units::{Ns, Span, fmt_count};
-use hta_trace::device::DeviceWork;
+use hta_base::table::view::{Fold, Keep, Note, TableError, ViewScope, ViewSpec};
+use hta_base::units::{Ns, Span, fmt_count, ratio};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
@@ -41,6 +35,12 @@ table! {
         full_ns: i64, "ns", "time in which --max-queue launches or more wait" => sum(full_ns);
         blocked_call_ns: i64, "ns", "part of full_ns in which a launch call for the stream is open", "blocked"
             => sum(blocked_call_ns);
+        full_call_count: u64, "", "launches that find the queue full, or fill it"
+            => sum(full_call_count);
+        full_call_mean_ns: Option<f64>, "ns", "mean length of the calls of these", "call when full"
+            => mean(full_call_mean_ns, full_call_count);
+        other_call_mean_ns: Option<f64>, "ns", "the same of the others, where there are some of both",
+            "other calls" => mean(other_call_mean_ns, launch_count);
         is_lower_bound: bool, "",
             "the window begins before the stream has finished the work from before the recording, so more \
              launches may have waited";
@@ -60,17 +60,30 @@ const VIEW: ViewSpec = ViewSpec {
         "max_length",
         "full_ns",
         "blocked_call_ns",
+        "full_call_mean_ns?",
+        "other_call_mean_ns?",
     ],
     keep: &[Keep::Scope("span")],
     by: "blocked_call_ns, launch_count",
     fold: Fold::Worst,
     percents: &[("empty_ns", "dur_ns", "empty")],
-    notes: &[Note::Text(
-        "length: launches submitted and not started, from the first to the last of the stream; mean and p95 \
-         over time",
-    )],
+    notes: &[
+        Note::Text(
+            "length: launches submitted and not started, from the first to the last of the stream; mean and \
+             p95 over time",
+        ),
+        Note::Made(when_full),
+    ],
     ..ViewSpec::of(QueueStats::SPEC)
 };
+
+/// From how many launches on a queue is full.
+fn when_full(scope: &ViewScope) -> Result<Option<String>, TableError> {
+    let mut has_rows = false;
+    scope.each::<QueueStats>(|_| has_rows = true)?;
+    let full = (scope.option)(MAX_QUEUE.flag).filter(|_| has_rows).and_then(|n| n.parse().ok());
+    Ok(full.map(|n| format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(n))))
+}
 
 table! {
     /// Length of each queue over time. A row is written where a value changes; its values hold until the next
@@ -84,21 +97,6 @@ table! {
     }
 }
 
-table! {
-    /// All queues of a device in a window; what the observations stand on.
-    struct DeviceQueues, DeviceQueueRow = "queue_device" by "rank, device, scope, step" {
-        rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
-        launch_count: u64, "", "launches that enter";
-        empty_at_launch_count: u64, "", "those that found no earlier launch waiting";
-        blocked_call_ns: i64, "ns", "some launch call is open while its queue is full";
-        full_call_count: u64, "", "launches that find their queue full, or fill it";
-        full_call_ns: i64, "ns", "lengths of their calls, summed";
-        other_call_ns: i64, "ns", "lengths of the other calls, summed";
-        kernel_ns: i64, "ns", "a kernel runs";
-        idle_ns: i64, "ns", "nothing runs";
-    }
-}
-
 const MAX_QUEUE: Setting = Setting {
     stem: "queue",
     flag: "--max-queue",
@@ -106,8 +104,6 @@ const MAX_QUEUE: Setting = Setting {
     help: "Launches from which a queue counts as full",
     kind: ValueType::Count { default: 1024, min: 1 },
 };
-
-windowed!(DeviceQueues);
 
 pub(crate) struct QueueLength;
 
@@ -119,7 +115,6 @@ impl Analysis for QueueLength {
             explain: include_str!("page.md"),
             tables: &[QueueStats::SPEC, QueueLengths::SPEC],
             views: &[VIEW],
-            kept_tables: &[DeviceQueues::SPEC],
             settings: &[MAX_QUEUE],
             needs: &[Capability::Launch],
             ..About::DEFAULT
@@ -129,20 +124,11 @@ impl Analysis for QueueLength {
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let full = options.settings.count(&MAX_QUEUE);
         let queues = queues(trace);
-        let mut of_device: HashMap<Option<i64>, Vec<&StreamQueue>> = HashMap::new();
-        queues.iter().for_each(|q| of_device.entry(q.device).or_default().push(q));
-        let (mut stats, mut devices) = (QueueStats::default(), DeviceQueues::default());
-        let accounts = WindowAccounts::of(trace);
-        for (work, windows) in accounts.by_device(trace, &options.model).filter(|(work, _)| work.is_gpu) {
-            let own = of_device.get(&work.device).into_iter().flatten();
-            let own: Vec<MeasuredQueue> = own.map(|q| MeasuredQueue::new(trace, q, full)).collect();
-            for m in &own {
+        let mut stats = QueueStats::default();
+        for (work, windows) in WindowAccounts::of(trace).by_device(trace, &options.model) {
+            let own = queues.iter().filter(|q| work.is_gpu && q.device == work.device);
+            for m in own.map(|q| MeasuredQueue::new(trace, q, full)) {
                 windows.iter().for_each(|w| m.push(&mut stats, trace, w, full));
-            }
-            if !own.is_empty() {
-                let blocked = Union::new(own.iter().flat_map(|m| m.blocked.spans().iter().copied()));
-                let own = (own.as_slice(), &blocked);
-                windows.iter().for_each(|w| push_device(&mut devices, trace, work, own, w, full));
             }
         }
         if options.wants(QueueLengths::SPEC) {
@@ -153,18 +139,7 @@ impl Analysis for QueueLength {
             (false, true) => Some("no launches recorded"),
             (false, false) => None,
         };
-        Partial { rank: trace.rank, tables: vec![stats.finish(), devices.finish()], reason }
-    }
-
-    fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let full = options.settings.count(&MAX_QUEUE);
-        let text = format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full));
-        let has_rows = rows::<QueueStats>(partials).next().is_some();
-        Output {
-            observations: report::observations(partials, full),
-            notes: has_rows.then_some(ViewNote { view: "", text }).into_iter().collect(),
-            ..Output::default()
-        }
+        Partial { rank: trace.rank, tables: vec![stats.finish()], reason }
     }
 }
 
@@ -216,10 +191,15 @@ impl<'a> MeasuredQueue<'a> {
         let l = self.queue.in_parts(&parts, full);
         let dur: Ns = parts.iter().map(|p| p.len()).sum();
         let (mut launches, mut found_empty) = (0, 0);
-        for (e, _) in self.entered(w) {
+        // Number and summed length of the calls that find their queue full or fill it, and of the others.
+        let mut calls: [(i64, Ns); 2] = [(0, 0); 2];
+        for (e, call) in self.entered(w) {
             launches += 1;
             found_empty += u64::from(e.found == 0);
+            let (count, sum) = &mut calls[usize::from(u64::from(e.found) + 1 < full)];
+            (*count, *sum) = (*count + 1, *sum + call);
         }
+        let [(full_call_count, full_call_ns), (other_count, other_ns)] = calls;
         table.push(QueueStatRow {
             rank: trace.rank,
             device: self.queue.device,
@@ -241,51 +221,14 @@ impl<'a> MeasuredQueue<'a> {
             empty_ns: l.empty,
             full_ns: l.full,
             blocked_call_ns: parts.iter().map(|p| self.blocked.len_in(*p)).sum(),
+            full_call_count: full_call_count as u64,
+            full_call_mean_ns: ratio(full_call_ns, full_call_count),
+            other_call_mean_ns: ratio(other_ns, other_count).filter(|_| full_call_count > 0),
             is_lower_bound: self
                 .unrecorded_until
                 .is_some_and(|t| parts.iter().any(|p| !p.is_empty() && p.start < t)),
         });
     }
-}
-
-/// Adds the row of a window; `blocked` is when a launch call is open while any of the queues is full.
-fn push_device(
-    table: &mut DeviceQueues,
-    trace: &RankTrace,
-    work: &DeviceWork,
-    (own, blocked): (&[MeasuredQueue], &Union),
-    w: &WindowAccount,
-    full: u64,
-) {
-    let mut row = DeviceQueueRow {
-        rank: trace.rank,
-        device: work.device,
-        scope: w.scope.name(),
-        step: w.step,
-        step_label: w.label,
-        is_partial: w.is_partial,
-        ts_ns: w.start(),
-        dur_ns: w.len(),
-        launch_count: 0,
-        empty_at_launch_count: 0,
-        blocked_call_ns: w.parts().iter().map(|p| blocked.len_in(*p)).sum(),
-        full_call_count: 0,
-        full_call_ns: 0,
-        other_call_ns: 0,
-        kernel_ns: w.shares.compute() + w.shares.fused() + w.shares.exposed_communication(),
-        idle_ns: w.idle(),
-    };
-    for (e, call) in own.iter().flat_map(|m| m.entered(w)) {
-        row.launch_count += 1;
-        row.empty_at_launch_count += u64::from(e.found == 0);
-        if u64::from(e.found) + 1 >= full {
-            row.full_call_count += 1;
-            row.full_call_ns += call;
-        } else {
-            row.other_call_ns += call;
-        }
-    }
-    table.push(row);
 }
 
 fn series(trace: &RankTrace, queues: &[StreamQueue], give: &mut RowEmitter) {

@@ -40,7 +40,6 @@ impl Analysis for StepTimes {
                 SlowStepWork::SPEC,
             ],
             views: &tables::VIEWS,
-            observes_serving: false,
             needs: &[Capability::Steps],
             takes: &[AcrossOption::KernelWaitMax],
             ..About::DEFAULT

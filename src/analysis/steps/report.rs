@@ -4,7 +4,7 @@ use crate::api::{Output, Partial, ViewNote};
 use crate::job::delay::StepKey;
 use crate::steps::join::{SlowStep, join, labels_are_unique, rules, slow_steps};
 use crate::steps::tables::{SLOW, STEPS_SHOWN, SlowSteps, StepSummary, StepSummaryRow, StepsTable};
-use crate::steps::words::{cause, observation};
+use crate::steps::words::cause;
 use hta_base::units::fmt_ns;
 use hta_base::wording::ranks::{rank_list, ranks_named};
 use hta_trace::step::StepRule;
@@ -22,8 +22,7 @@ pub fn reduce(partials: &[Partial]) -> Output {
     let note = |view| move |text| ViewNote { view, text };
     let notes = of_durations(partials).into_iter().map(note(""));
     let notes = notes.chain(of_slow_steps(&found, comparable).into_iter().map(note(SLOW))).collect();
-    let observations = observation(partials, &found).into_iter().collect();
-    Output { tables, notes, observations, ..Output::default() }
+    Output { tables, notes, ..Output::default() }
 }
 
 fn of_durations(partials: &[Partial]) -> Vec<String> {
@@ -71,7 +70,7 @@ fn of_slow_steps(found: &[SlowStep], comparable: bool) -> Vec<String> {
     order.sort_by_key(|s| (Reverse(s.worst.diff_ns), s.worst.rank, s.key));
     let of_step = |s: &&SlowStep| {
         let who = if s.ranks > 1 { format!("rank {}, ", s.worst.rank) } else { String::new() };
-        format!("step {}: {who}{}", s.worst.step_name(), cause(&s.worst).0)
+        format!("step {}: {who}{}", s.worst.step_name(), cause(&s.worst))
     };
     let mut notes: Vec<String> = order.iter().take(SENTENCES).map(of_step).collect();
     if comparable && found.iter().any(|s| s.slow.len() > 1) {

@@ -1,4 +1,4 @@
-//! Marks for `hta overlay`: a span for each step of each observation, to be drawn beside the late rank's
+//! Marks for `hta overlay`: a span for each step in which a rank is late, to be drawn beside the late rank's
 //! events.
 //!
 //! The span is the local time that made the others wait: from the last synchronisation point to the arrival,
@@ -25,7 +25,7 @@ table! {
         step: Text, "", "step, as `--steps` takes it";
         excess_ns: i64, "ns", "how much longer it worked than the others";
         gain_ns: i64, "ns", "what fixing it in this step would save";
-        sentence: Text, "", "the observation";
+        sentence: Text, "", "who is late, and why";
     }
 }
 
@@ -51,12 +51,12 @@ impl Analysis for WhereLate {
     fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let shared = judged(job, options);
         let Judged { judgement: judged, why } = shared.as_ref();
-        let observations = report::observations(job, judged, why);
+        let sentences = report::sentences(job, judged, why);
         let chains = JobChains::of(job, options);
         let mut rows: Vec<LateMarkRow> = Vec::new();
         let steps: Vec<Vec<String>> =
             judged.stragglers.iter().map(|s| s.steps.iter().map(|(k, _)| k.shown()).collect()).collect();
-        for ((straggler, observation), shown) in judged.stragglers.iter().zip(&observations).zip(&steps) {
+        for ((straggler, sentence), shown) in judged.stragglers.iter().zip(&sentences).zip(&steps) {
             for ((step, parts), shown) in straggler.steps.iter().zip(shown) {
                 for part in parts {
                     let of_step =
@@ -79,7 +79,7 @@ impl Analysis for WhereLate {
                         step: shown,
                         excess_ns: late.excess(),
                         gain_ns: worst.own_gain(*part),
-                        sentence: &observation.sentence,
+                        sentence,
                     });
                 }
             }

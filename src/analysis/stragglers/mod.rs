@@ -61,9 +61,13 @@ impl Analysis for Stragglers {
         let Judged { judgement, why } = judged.as_ref();
         Output {
             tables: tables::build(job, judgement, why, options),
-            observations: report::observations(job, judgement, why),
             notes: report::notes(job, judgement, options),
             ..Output::default()
         }
+    }
+
+    fn sentences(&self, _: &[Partial], job: &Job, options: &Options) -> Vec<String> {
+        let judged = judged(job, options);
+        report::sentences(job, &judged.judgement, &judged.why)
     }
 }

@@ -1,6 +1,6 @@
 //! The report on stragglers: sentences, and the notes below the table.
 
-use crate::api::{Certainty, Observation, Options, ViewNote};
+use crate::api::{Options, ViewNote};
 use crate::collectives::warnings;
 use crate::job::Job;
 use crate::job::delay::StepKey;
@@ -16,18 +16,9 @@ use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Observation> {
-    let one = |s: &Straggler| Observation {
-        analysis: "stragglers",
-        ranks: ranks_of(job, &s.parts),
-        steps: s.steps.iter().map(|(k, _)| k.shown()).collect(),
-        cost_ns_per_step: judged.length.per_step(s.gain),
-        share_of_step: percent(s.gain, judged.length.time).map(|p| p / 100.0),
-        certainty: if s.behind.is_empty() { Certainty::Measured } else { Certainty::Inferred },
-        sentence: sentence(job, judged, s, why),
-        table: "stragglers",
-    };
-    judged.stragglers.iter().map(one).collect()
+/// Who is late, since when, what that costs and why.
+pub(crate) fn sentences(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<String> {
+    judged.stragglers.iter().map(|s| sentence(job, judged, s, why)).collect()
 }
 
 fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences]) -> String {
@@ -115,7 +106,7 @@ pub(crate) fn notes(job: &Job, judged: &Judgement, options: &Options) -> Vec<Vie
     notes.extend(clocks(job));
     notes.extend(place(job, judged));
     notes.extend(warnings(job));
-    notes.into_iter().map(|text| ViewNote { view: "", text }).collect()
+    notes.into_iter().map(ViewNote::first).collect()
 }
 
 /// The sentence that no rank is a straggler.

@@ -6,9 +6,7 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::api::{
-    About, AcrossOption, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, ViewNote,
-};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::fused::waits_in_fused;
@@ -17,10 +15,9 @@ use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
-use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::table::schema::Text;
 use hta_base::table::view::{Fold, ViewSpec};
-use hta_base::table::windows::chosen_windows;
-use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, Span, percent};
 use hta_trace::collective::CollectiveKind;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -125,12 +122,7 @@ impl Analysis for Sync {
         }
         let table = table.finish();
         let notes = waits_in_fused(job).into_iter().chain(warnings(job));
-        Output {
-            observations: observation(&table).into_iter().collect(),
-            notes: notes.map(|text| ViewNote { view: "", text }).collect(),
-            tables: vec![table],
-            ..Output::default()
-        }
+        Output { notes: notes.map(ViewNote::first).collect(), tables: vec![table], ..Output::default() }
     }
 }
 
@@ -276,41 +268,4 @@ fn touched(exposed: &[Span], runs: &[CallSpan]) -> Vec<Span> {
 fn hidden(runs: &[CallSpan], exposed: &Union) -> Union {
     let waits = runs.iter().filter_map(|r| Some(Span::new(r.span.start, r.until?)));
     Union::new(waits).minus(exposed)
-}
-
-/// The observation on waiting of all ranks, if it is large enough.
-fn observation(table: &Batch) -> Option<Observation> {
-    let columns = Syncs::read(table);
-    let selected = chosen_windows(table);
-    // Windows of each rank, their length and the waiting, ns.
-    let mut ranks: BTreeMap<u32, [Ns; 3]> = BTreeMap::new();
-    for of in &selected {
-        let sum = |values: &[Ns]| of.rows.iter().filter_map(|row| values.get(*row)).sum::<Ns>();
-        let sums = [of.rows.len() as Ns, sum(columns.dur_ns), sum(columns.waiting_ns)];
-        ranks.entry(of.rank).or_default().iter_mut().zip(sums).for_each(|(all, own)| *all += own);
-    }
-    let total = |at: usize| ranks.values().map(|sums| sums[at]).sum::<Ns>();
-    let share = percent(total(2), total(1)).filter(|share| *share >= 1.0 && ranks.len() > 1)?;
-    let of_each = || ranks.values().map(|[windows, _, waiting]| waiting / (*windows).max(1));
-    let (least, most) = of_each().min().zip(of_each().max())?;
-    let mean = total(2) / total(0).max(1);
-    let per = if selected.iter().any(|of| of.is_steps) { "a step" } else { "of the recorded span" };
-    let sentence = format!(
-        "On average a rank waits {} {per} ({}) for others in collectives that no compute hides: from {} \
-         to {}.",
-        fmt_ns(mean),
-        fmt_pct(Some(share)),
-        fmt_ns(least),
-        fmt_ns(most),
-    );
-    Some(Observation {
-        analysis: "sync",
-        ranks: ranks.into_keys().collect(),
-        steps: Vec::new(),
-        cost_ns_per_step: mean,
-        share_of_step: Some(share / 100.0),
-        certainty: Certainty::Measured,
-        sentence,
-        table: "sync",
-    })
 }

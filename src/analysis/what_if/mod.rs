@@ -1,9 +1,6 @@
 //! What-if: how much shorter steps would be without stragglers, and which fix helps most.
 
-use crate::api::{
-    About, AcrossOption, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, TOP,
-    ViewNote,
-};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, TOP, ViewNote};
 use crate::efficiency::account::StepLength;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
@@ -20,7 +17,7 @@ use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Keep, RowTest, TableError, ViewScope, ViewSpec};
-use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::ranks::rank_list;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -134,20 +131,19 @@ impl RepairScale {
 }
 
 fn replayed(job: &Job, options: &Options) -> Output {
-    let output = |table: WhatIfs, observations: Vec<Observation>, text: String| Output {
+    let output = |table: WhatIfs, text: String| Output {
         tables: vec![table.finish()],
-        observations,
-        notes: vec![ViewNote { view: "", text }],
+        notes: vec![ViewNote::first(text)],
         ..Output::default()
     };
     let Some(base) = ReplayedJob::of(job) else {
         let why = "nothing to replay: no collectives that several ranks recorded";
-        return output(WhatIfs::default(), Vec::new(), why.to_string());
+        return output(WhatIfs::default(), why.to_string());
     };
     let error = base.error_pct().unwrap_or(0.0);
     let ReplayedJob { replay, actual, .. } = base.as_ref();
     let length = StepLength::of(job);
-    let n = length.keys.len().max(1) as i64;
+    let _n = length.keys.len().max(1) as i64;
     let step = length.step();
     // The step of the account less what the replay gains.
     let mean = |t: &StepEnds| step - length.per_step(base.gain(t, &length.keys));
@@ -188,9 +184,6 @@ fn replayed(job: &Job, options: &Options) -> Output {
             .and_then(|k| hta_base::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
         row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
-    let mut shown: Vec<&JobRepair> =
-        repairs.iter().filter(|r| scale.gain_pct(r.step).is_some_and(|pct| pct >= SHOWN_PCT)).collect();
-    shown.sort_by_key(|r| (std::cmp::Reverse(scale.gain(r.step)), r.scope, r.what.clone()));
     let told = format!(
         "slowdown S = {:.3}: a step takes {}, and {} if every rank took its usual time; replay error \
          {error:.2} %{}",
@@ -199,16 +192,7 @@ fn replayed(job: &Job, options: &Options) -> Output {
         fmt_ns(best),
         if error > RELIABLE_PCT { NOT_RELIABLE } else { "" }
     );
-    let best_repair = best_of(&shown);
-    let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();
-    output(table, observations, told)
-}
-
-/// The repair to name, of those in order of gain. Where tokens are the reason it is that of the experts:
-/// tokens are conserved, so nobody becomes as the others are.
-fn best_of<'a>(shown: &[&'a JobRepair]) -> Option<&'a JobRepair> {
-    let is_by_tokens = |r: &&&JobRepair| r.what.starts_with(DelayCause::MoreTokens.name());
-    shown.iter().find(is_by_tokens).or_else(|| shown.iter().find(|r| r.scope != "step")).copied()
+    output(table, told)
 }
 
 /// A number of a step, ns.
@@ -353,41 +337,4 @@ fn take_off(replay: &Replay, node: usize, time: Ns, off: &mut HashMap<usize, Ns>
         left -= part;
         all -= own;
     }
-}
-
-fn observation(
-    job: &Job,
-    step: Ns,
-    best: Ns,
-    error: f64,
-    steps: i64,
-    repair: Option<&JobRepair>,
-    judged: &Judged,
-) -> Option<Observation> {
-    let share = percent(step - best, step)?;
-    if error > RELIABLE_PCT || share < 5.0 || job.parts.len() < 2 || judged.judgement.stragglers.is_empty() {
-        return None;
-    }
-    let most = repair.map_or(String::new(), |r| {
-        let part = fmt_pct(percent((step - r.step).min(step - best), step - best));
-        format!(" The fix that helps most is {} {}: {part} of that.", r.scope, r.what)
-    });
-    let one = if steps == 1 { "the step" } else { "a step" };
-    Some(Observation {
-        analysis: "what-if",
-        ranks: Vec::new(),
-        steps: Vec::new(),
-        cost_ns_per_step: step - best,
-        share_of_step: Some(share / 100.0),
-        certainty: Certainty::Inferred,
-        sentence: format!(
-            "If every rank took its usual time, {one} would take {} instead of {} ({} less; replay error \
-             {}).{most}",
-            fmt_ns(best),
-            fmt_ns(step),
-            fmt_pct(Some(share)),
-            fmt_pct(Some(error))
-        ),
-        table: "what_if",
-    })
 }

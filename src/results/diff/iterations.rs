@@ -10,9 +10,7 @@
 //! are one per iteration, each the mean over its ranks, because the ranks of a job run an iteration together.
 //! Times in ns.
 
-use crate::diff::STEM;
 use crate::diff::exact::{Noise, STANDARD_ERRORS, standard_error};
-use hta_analysis::api::{Certainty, Observation};
 use hta_analysis::iterations::{IterationRow, IterationsTable};
 use hta_analysis::printed::{Align, View};
 use hta_base::table;
@@ -74,8 +72,8 @@ table! {
 /// Change of the share of a kind among all iterations from which the mix is another one, percentage points.
 const MIX_POINTS: f64 = 5.0;
 
-/// Largest number of observations.
-const OBSERVATIONS: usize = 3;
+/// Largest number of sentences.
+const SENTENCES: usize = 3;
 
 /// What iterations must have in common to be compared: phase, the engine's word if the phase is not known,
 /// batch.
@@ -410,7 +408,7 @@ impl IterationChanges {
     }
 
     /// Changes of the period beyond the noise, those with most time first.
-    pub(crate) fn observations(&self) -> Vec<Observation> {
+    pub(crate) fn sentences(&self) -> Vec<String> {
         let all = self.by_time();
         let changed = all.iter().filter(|k| k.period.is_significant() == Some(true));
         let sentence = |k: &&&KindChange| {
@@ -427,17 +425,7 @@ impl IterationChanges {
                 k.basis
             )
         };
-        let observation = |k: &&&KindChange| Observation {
-            analysis: STEM,
-            ranks: Vec::new(),
-            steps: Vec::new(),
-            cost_ns_per_step: k.period.delta().unwrap_or(0.0).round() as Ns,
-            share_of_step: k.period.delta_pct().map(|pct| pct / 100.0),
-            certainty: Certainty::Measured,
-            sentence: sentence(k),
-            table: DiffIterations::SPEC.name,
-        };
-        changed.take(OBSERVATIONS).map(|k| observation(&k)).collect()
+        changed.take(SENTENCES).map(|k| sentence(&k)).collect()
     }
 
     /// Why the mean over all iterations may change although none does.

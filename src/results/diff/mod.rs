@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   base/  --analyses-->  Results  --ComparedRun-->  Set  \
-//!                                                          RunPair::compare -> tables, observations, views, thresholds
+//!                                                          RunPair::compare -> tables, sentences, views, thresholds
 //!   test/  --analyses-->  Results  --ComparedRun-->  Set  /
 //! ```
 //!

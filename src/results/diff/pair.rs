@@ -53,7 +53,7 @@ impl RunPair {
         compared(&self.base.set, &self.test.set, options)
     }
 
-    /// Compares them: tables, observations, views, and the verdicts on thresholds. `forced`: also runs whose
+    /// Compares them: tables, sentences, views, and the verdicts on thresholds. `forced`: also runs whose
     /// steps are different work.
     ///
     /// # Errors

@@ -7,13 +7,13 @@ use crate::diff::iterations::{DiffIterations, IterationChanges};
 use crate::diff::names::{DiffKey, NameChange, compare as compare_names, share, trees};
 use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
-use crate::diff::sentences::observations;
+use crate::diff::sentences::sentences;
 use crate::diff::set::{Set, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, Trend, is_fused_apart, pair};
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
-use hta_analysis::api::{Options, Output};
+use hta_analysis::api::{Options, Output, ViewNote};
 use hta_analysis::printed::{Align, View};
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct};
@@ -22,7 +22,7 @@ use hta_base::wording::counts::{counted, plural};
 /// Length of the bar of the longer side, characters.
 const BAR: usize = 40;
 
-/// Compares two sets and makes tables, observations, views and the verdicts on thresholds. `forced`: also
+/// Compares two sets and makes tables, sentences, views and the verdicts on thresholds. `forced`: also
 /// sets whose steps are different work.
 ///
 /// # Errors
@@ -59,8 +59,8 @@ pub(crate) fn compare(
     if let Some(changes) = &iterations {
         found.warnings.extend(changes.warning());
     }
-    let mut seen = iterations.as_ref().map_or_else(Vec::new, IterationChanges::observations);
-    seen.extend(observations(&p, &rows));
+    let mut said = iterations.as_ref().map_or_else(Vec::new, IterationChanges::sentences);
+    said.extend(sentences(&p, &rows));
     let mut views = vec![head(&p, &found, options), parts(&p)];
     if !verdicts.is_empty() {
         views.insert(1, judged(&verdicts));
@@ -68,7 +68,10 @@ pub(crate) fn compare(
     views.extend(iterations.map(|changes| changes.view(options.top)));
     views.extend(named(&p, &rows, (WorkSide::Gpu, key), options));
     views.extend(named(&p, &rows, (WorkSide::Host, "name"), options));
-    Ok((Output { tables, observations: seen, views, ..Output::default() }, verdicts))
+    Ok((
+        Output { tables, notes: said.into_iter().map(ViewNote::first).collect(), views, ..Output::default() },
+        verdicts,
+    ))
 }
 
 /// What GPU rows are: kernels of different makers of devices are other kernels, so that only what they do can

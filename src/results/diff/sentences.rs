@@ -1,18 +1,16 @@
 //! What stands out in a comparison, in sentences: the step, the parts that changed, and the names behind it.
 
-use crate::diff::exact::{ExactFraction, MIN_STEPS};
+use crate::diff::exact::MIN_STEPS;
 use crate::diff::names::NameChange;
 use crate::diff::population::Population;
 use crate::diff::set::WorkSide;
 use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, Trend, is_fused_apart, pair};
 use crate::diff::threshold::noise;
 use crate::diff::words::{kind, ns, short, signed, signed_pct, whole};
-use crate::diff::{DiffNames, STEM, Summaries};
-use hta_analysis::api::{Certainty, Observation};
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_base::wording::names::clip;
 
-/// Largest number of observations about names.
+/// Largest number of sentences about names.
 const NAMED_FINDINGS: usize = 3;
 
 /// How the step, or the capture, changed as a whole.
@@ -49,7 +47,7 @@ fn too_few(p: &Population) -> String {
 }
 
 /// What the change of the whole consists of, or what cancels out where the whole hardly changes.
-fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)> {
+fn of_parts(p: &Population, step: &MetricPair) -> Option<String> {
     let is_told = |pair: &MetricPair| !matches!(pair.trend(), Trend::Same | Trend::WithinNoise);
     if is_fused_apart(p) {
         return None;
@@ -59,14 +57,13 @@ fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)
         let of_step = |pair: &MetricPair| pair.delta().percent_of(step.base.mean).unwrap_or(0.0).abs();
         let changed: Vec<(Metric, MetricPair)> =
             parts().filter(|(_, pair)| of_step(pair) >= LEAST_CHANGE_PCT).collect();
-        let (_, first) = changed.iter().max_by(|a, b| of_step(&a.1).total_cmp(&of_step(&b.1)))?;
         let told = changed.iter().map(|(m, pair)| format!("{} {}", m.words(), signed(pair.delta())));
         let told = told.collect::<Vec<_>>().join(", ");
-        let sentence = match changed.len() {
-            1 => format!("One part of it changed, which the others cancel out: {told}"),
-            _ => format!("Parts of it changed and cancel each other out: {told}"),
+        return match changed.len() {
+            0 => None,
+            1 => Some(format!("One part of it changed, which the others cancel out: {told}")),
+            _ => Some(format!("Parts of it changed and cancel each other out: {told}")),
         };
-        return Some((first.delta(), sentence));
     }
     if step.trend() == Trend::WithinNoise {
         return None;
@@ -77,7 +74,7 @@ fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)
         false => pair.delta().num.saturating_neg(),
     })?;
     let share = step.share_of_change(part.delta());
-    let sentence = format!(
+    Some(format!(
         "{} of the change is {}: {} ({} of it), {} -> {}",
         if share.is_some_and(|s| s > 50.0) { "Most" } else { "The largest part" },
         metric.words(),
@@ -85,8 +82,7 @@ fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)
         fmt_pct(share),
         fmt_ns(ns(part.base.mean)),
         fmt_ns(ns(part.test.mean))
-    );
-    Some((part.delta(), sentence))
+    ))
 }
 
 fn of_name(n: &NameChange, p: &Population, step: &MetricPair) -> String {
@@ -113,33 +109,16 @@ fn of_name(n: &NameChange, p: &Population, step: &MetricPair) -> String {
     )
 }
 
-pub(crate) fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
+pub(crate) fn sentences(p: &Population, rows: &[NameChange]) -> Vec<String> {
     let step = pair(p, Metric::StepTime);
-    let observation = |cost: ExactFraction, certainty, sentence, table| Observation {
-        analysis: STEM,
-        ranks: Vec::new(),
-        steps: Vec::new(),
-        cost_ns_per_step: ns(cost),
-        share_of_step: step.base.mean.num.ne(&0).then(|| cost.value() / step.base.mean.value()),
-        certainty,
-        sentence,
-        table,
-    };
-    let is_sure = step.is_significant() == Some(true);
-    let certainty = if is_sure { Certainty::Measured } else { Certainty::Inferred };
-    let mut all = vec![observation(step.delta(), certainty, of_whole(p, &step), Summaries::SPEC.name)];
-    if let Some((cost, sentence)) = of_parts(p, &step) {
-        all.push(observation(cost, Certainty::Measured, sentence, Summaries::SPEC.name));
-    }
+    let mut all = vec![of_whole(p, &step)];
+    all.extend(of_parts(p, &step));
     let is_notable = |n: &&NameChange| {
         let of_step = n.ns.delta().percent_of(step.base.mean);
         n.label.side == WorkSide::Gpu
             && n.ns.trend() != Trend::WithinNoise
             && of_step.is_some_and(|pct| pct.abs() >= LEAST_CHANGE_PCT)
     };
-    for n in rows.iter().filter(is_notable).take(NAMED_FINDINGS) {
-        let sentence = of_name(n, p, &step);
-        all.push(observation(n.ns.delta(), Certainty::Measured, sentence, DiffNames::SPEC.name));
-    }
+    all.extend(rows.iter().filter(is_notable).take(NAMED_FINDINGS).map(|n| of_name(n, p, &step)));
     all
 }

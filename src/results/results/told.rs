@@ -1,12 +1,12 @@
-//! What an analysis prints, from the tables of a run: its declared views with the notes below them, and the
-//! sentences of the table `notes`. Of traces, of results on disk and of results in a store it is the same.
+//! What an analysis prints, from the tables of a run: its declared views with the notes below them, of which
+//! some are in the table `notes`. Of traces, of results on disk and of results in a store it is the same.
 
 use crate::results::verdict::verdict;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::api::{About, Analysis, Certainty, Observation, Options, Output};
+use hta_analysis::api::{About, Analysis, Options, Output};
 use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_analysis::inventory::Ranks;
-use hta_analysis::inventory::notes::{NOTE, Notes, STANDS_OUT, TRUST};
+use hta_analysis::inventory::notes::{NOTE, Notes, TRUST};
 use hta_analysis::inventory::without_rows::WithoutRows;
 use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec, Text};
@@ -20,7 +20,7 @@ columns! {
 }
 
 columns! {
-    Said of Notes { analysis: Text, kind: Text, view: Text, cost_ns: Option<i64>, note: Text }
+    Said of Notes { analysis: Text, kind: Text, view: Text, note: Text }
 }
 
 columns! {
@@ -59,8 +59,8 @@ impl ToldRun {
         let said = SaidOfRun::read(results)?;
         let output = |analysis: &&'static dyn Analysis| {
             let about = analysis.about();
-            let mut out = said.of(&about);
-            out.shown = said.shown(results, &about, options)?;
+            let mut out = Output { shown: said.shown(results, &about, options)?, ..Output::default() };
+            out.trust.lines = said.notes(about.stem, TRUST).map(|said| said.note.clone()).collect();
             if is_diagnosis(&about) {
                 out.verdict = Some(verdict(results)?);
             }
@@ -98,7 +98,6 @@ struct SaidSentence {
     analysis: String,
     kind: String,
     view: String,
-    cost_ns: Option<i64>,
     note: String,
 }
 
@@ -109,7 +108,7 @@ impl SaidOfRun {
         let mut said = Vec::new();
         results.read::<Said>(|r| {
             let [analysis, kind, view, note] = [r.analysis, r.kind, r.view, r.note].map(str::to_string);
-            said.push(SaidSentence { analysis, kind, view, cost_ns: r.cost_ns, note });
+            said.push(SaidSentence { analysis, kind, view, note });
         })?;
         let mut lacking: BTreeMap<String, Vec<(String, Vec<u32>)>> = BTreeMap::new();
         results.read::<Lacking>(|r| {
@@ -128,14 +127,6 @@ impl SaidOfRun {
 
     fn notes(&self, stem: &str, kind: &str) -> impl Iterator<Item = &SaidSentence> {
         self.said.iter().filter(move |said| said.analysis == stem && said.kind == kind)
-    }
-
-    /// What an analysis says beside its views.
-    fn of(&self, about: &About) -> Output {
-        let mut out = Output::default();
-        out.trust.lines = self.notes(about.stem, TRUST).map(|said| said.note.clone()).collect();
-        out.observations = self.notes(about.stem, STANDS_OUT).map(|said| outstanding(about, said)).collect();
-        out
     }
 
     /// Why ranks have no rows of an analysis, a line for each reason.
@@ -199,19 +190,5 @@ impl SaidOfRun {
             shown.retain(|view| !view.rows.is_empty() || !view.notes.is_empty());
         }
         Ok(shown)
-    }
-}
-
-/// What is largest in the tables of an analysis.
-fn outstanding(about: &About, said: &SaidSentence) -> Observation {
-    Observation {
-        analysis: about.stem,
-        ranks: Vec::new(),
-        steps: Vec::new(),
-        cost_ns_per_step: said.cost_ns.unwrap_or(0),
-        share_of_step: said.cost_ns.map(|_| 0.0),
-        certainty: Certainty::Measured,
-        sentence: said.note.clone(),
-        table: Notes::SPEC.name,
     }
 }

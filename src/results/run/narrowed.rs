@@ -1,12 +1,12 @@
 //! Results narrowed to some ranks or steps: the tables that a run on these alone would leave, in memory.
 //!
 //! What an analysis leaves of a rank are its tables, so that of chosen ranks all that follows from them is
-//! made once more: sums over ranks, and what stands out. That holds for analyses that look at one rank
+//! made once more: sums over ranks, and what is said of them. That holds for analyses that look at one rank
 //! after the other. Those that compare ranks are refused, because each of their rows depends on all ranks.
 
 use crate::results::{Results, ResultsError, columns};
-use crate::run::reduce::{leave_out_for_serving, note_cut_ends, note_doubts};
-use crate::run::withhold::withhold;
+use crate::run::reduce::{note_cut_ends, note_doubts};
+use crate::run::withhold::say;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{BooleanArray, RecordBatch};
@@ -89,7 +89,7 @@ pub fn narrowed(
         }
         let partials: Vec<Partial> = partials.into_values().collect();
         let mut output = analysis.reduce(&partials, &nobody, options);
-        withhold(&mut output, *analysis, &partials, &nobody, options);
+        say(&mut output, *analysis, &partials, &nobody, options);
         analysis.complete(&partials, &mut output);
         outputs.push((*analysis, output));
     }
@@ -97,7 +97,6 @@ pub fn narrowed(
     if let Some(filter) = options.model.steps.as_ref().filter(|_| !steps.is_empty()) {
         filters::check_steps(filter, &steps.into_iter().collect::<Vec<_>>())?;
     }
-    leave_out_for_serving(&inventory, &mut outputs);
     note_cut_ends(&inventory, &mut outputs);
     note_doubts(&Recording::of_job(&nobody), &mut outputs);
     let notes = notes::table(&inventory, outputs.iter().map(|(analysis, output)| (analysis.stem(), output)));

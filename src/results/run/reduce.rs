@@ -1,6 +1,6 @@
 //! Reduces the partials of all ranks to tables and verdict.
 
-use crate::run::withhold::withhold;
+use crate::run::withhold::say;
 use crate::run::{MappedSet, Outcome, RankResults, RowSink, RunError, Task};
 use crate::store::{PartialStore, StoredPartial};
 use arrow_array::RecordBatch;
@@ -75,7 +75,6 @@ pub fn reduce(
     drop(job);
     let mut inventory = reduction.store.take(inventory).map_err(RunError::ReadBack)?;
     inventory::set_clocks(&mut inventory, &clocks);
-    leave_out_for_serving(&inventory, &mut outputs);
     note_cut_ends(&inventory, &mut outputs);
     note_doubts(&recording, &mut outputs);
     complete_verdict(&mut outputs);
@@ -247,7 +246,7 @@ impl Reduction<'_> {
         let told = partials.iter().filter_map(|p| Some((p.rank, analysis.stem(), p.reason?)));
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
         let mut output = analysis.reduce(&partials, job, self.options);
-        withhold(&mut output, analysis, &partials, job, self.options);
+        say(&mut output, analysis, &partials, job, self.options);
         analysis.complete(&partials, &mut output);
         drop(partials);
         let reduced = self.sink.reduced(analysis, &mut output);
@@ -287,13 +286,5 @@ pub(crate) fn note_doubts(recording: &Recording, outputs: &mut [AnalysisAnswer])
     let doubts: Vec<&str> = class_doubts(recording).filter_map(|l| l.sentence.split(". ").next()).collect();
     for (_, output) in outputs.iter_mut().filter(|(analysis, _)| analysis.about().tells_overlap) {
         doubts.iter().for_each(|doubt| output.note((*doubt).to_string()));
-    }
-}
-
-/// Leaves out observations that do not hold where ranks serve requests.
-pub(crate) fn leave_out_for_serving(inventory: &[Partial], outputs: &mut [AnalysisAnswer]) {
-    if inventory::serves(inventory) {
-        let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
-        outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());
     }
 }

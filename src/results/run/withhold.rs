@@ -1,6 +1,6 @@
-//! Leaves out sentences of an analysis that need what the recording does not carry, and says why.
+//! Adds what an analysis says of its figures, as far as the recording carries it, and says why not more.
 
-use hta_analysis::api::{Analysis, Certainty, Options, Output, Partial};
+use hta_analysis::api::{Analysis, Options, Output, Partial, ViewNote};
 use hta_analysis::job::Job;
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::capability::{Capability, Grade};
@@ -9,8 +9,8 @@ use hta_analysis::recording::rules::TOO_SHORT;
 use hta_base::wording::ranks::ranks_named;
 use std::collections::BTreeSet;
 
-/// Grades what an analysis says. The diagnosis grades each of its causes itself.
-pub(crate) fn withhold(
+/// Adds the sentences of an analysis before its other notes. The diagnosis grades each of its causes itself.
+pub(crate) fn say(
     output: &mut Output,
     analysis: &dyn Analysis,
     partials: &[Partial],
@@ -19,34 +19,33 @@ pub(crate) fn withhold(
 ) {
     let needs = analysis.about().needs;
     let recording = Recording::of_job(job);
-    if needs.is_empty() || recording.limits().is_empty() {
-        return;
-    }
     let (grade, worst) = recording.grade(needs);
-    let left_out = left_out(&recording, needs);
     output.trust.grade = grade;
     if output.verdict.is_some() {
         return;
     }
-    if !left_out.ranks.is_empty() && !output.observations.is_empty() {
-        // What is said of all ranks is said without those.
-        let told: Vec<Partial> =
-            partials.iter().filter(|p| !left_out.ranks.contains(&p.rank)).cloned().collect();
-        output.observations = analysis.reduce(&told, job, options).observations;
-    }
-    output.observations.retain_mut(|o| match recording.worst_of(&o.ranks, needs).map(said_grade) {
-        _ if o.certainty == Certainty::OfRecording => true,
-        None | Some(Grade::Ok) => true,
-        Some(Grade::AtMost) => {
-            o.sentence.push_str(" (at most)");
-            true
-        }
-        Some(Grade::Withheld) => false,
-    });
+    let left_out = left_out(&recording, needs);
     let why_ranks = left_out.why.map(|why| &why.sentence);
     let of_job = worst.filter(|l| Some(&l.sentence) != why_ranks).map(of_all);
     output.trust.lines =
         of_job.into_iter().chain(left_out.why.map(|why| of_some(&left_out.ranks, why))).collect();
+    let limits = recording.limits().iter().filter(|l| needs.contains(&l.capability));
+    let (withheld, bounds): (Vec<&Limit>, Vec<&Limit>) =
+        limits.partition(|l| said_grade(l) == Grade::Withheld);
+    let silent: BTreeSet<Option<u32>> =
+        left_out.ranks.iter().copied().map(Some).chain(withheld.iter().map(|l| l.rank)).collect();
+    if silent.contains(&None) {
+        return;
+    }
+    // What is said of all ranks is said without those.
+    let told: Vec<Partial> = partials.iter().filter(|p| !silent.contains(&Some(p.rank))).cloned().collect();
+    if told.is_empty() {
+        return;
+    }
+    let is_bound = bounds.iter().any(|l| said_grade(l) == Grade::AtMost && !silent.contains(&l.rank));
+    let suffix = if is_bound { " (at most)" } else { "" };
+    let sentences = analysis.sentences(&told, job, options).into_iter();
+    output.notes.splice(0..0, sentences.map(|sentence| ViewNote::first(sentence + suffix)));
 }
 
 /// Ranks that are left out of what is said about all.

@@ -117,11 +117,6 @@ fn write(t: &TraceBuilder) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn observations(answer: &Answer) -> Vec<String> {
-    let all = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations);
-    all.filter(|f| f.analysis == "copies").map(|f| f.sentence.clone()).collect()
-}
-
 const PAGEABLE: &str = "HtoD (Pageable -> Device)";
 const PINNED: &str = "HtoD (Pinned -> Device)";
 
@@ -161,8 +156,6 @@ fn copies_are_told_apart_by_direction_and_memory_and_their_exposed_time_is_that_
     }));
     let got = ["count", "size_bytes", "busy_ns", "call_ns", "no_kernel_ns"].map(|c| rule.int(c));
     assert_eq!(got, [1, 8, us(8), us(40), us(26)]);
-    let told = observations(&answer);
-    assert!(told.iter().any(|s| s.contains("1 synchronous copy per step")), "{told:?}");
 }
 
 /// ```text
@@ -225,7 +218,7 @@ fn sizes_come_from_the_call_or_the_recorded_bandwidth_where_the_copy_has_none() 
 }
 
 #[test]
-fn pageable_small_and_synchronizing_ways_to_copy_are_told_with_what_they_cost() {
+fn pageable_small_and_synchronizing_ways_to_copy_have_rows_with_what_they_cost() {
     let mut t = TraceBuilder::new().rank(0);
     let mut main = t.thread(1);
     main.launch(us(0)..us(4)).kernel("k", 7, us(5)..us(1_000));
@@ -254,16 +247,6 @@ fn pageable_small_and_synchronizing_ways_to_copy_are_told_with_what_they_cost() 
     assert_eq!(lost("small_copy"), us(400));
     assert_eq!(lost("synchronize_call"), us(800));
     assert_eq!(lost("synchronous_set"), us(100));
-    let told = observations(&answer);
-    for text in [
-        "pageable memory (1.00 MB)",
-        "200 copies of less than",
-        "synchronizes once",
-        "1 synchronous memory set per",
-    ] {
-        assert_eq!(told.iter().filter(|s| s.contains(text)).count(), 1, "{text}: {told:?}");
-    }
-    assert_eq!(told.len(), 4, "{told:?}");
 }
 
 #[test]

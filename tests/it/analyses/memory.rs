@@ -14,11 +14,11 @@ use std::path::PathBuf;
 
 /// The answer of the analysis alone; `None` if no file is a trace.
 pub fn memory(paths: &[PathBuf], options: &Options) -> Option<Answer> {
-    let analysis = find("memory").expect("it is registered");
+    let analyses = ["memory", "diagnosis"].map(|stem| find(stem).expect("it is registered"));
     let inputs = discover(paths).expect("the files are there");
     let keep = Keep::default();
     let load = LoadOptions::default();
-    let request = Request { inputs: &inputs, analyses: &[analysis], options, load, ranks: &[] };
+    let request = Request { inputs: &inputs, analyses: &analyses, options, load, ranks: &[] };
     let outcome = run(&request, &keep, &Quiet).ok()?;
     Some(Answer::of(outcome, keep, options))
 }
@@ -40,9 +40,10 @@ pub fn content(answer: &Answer, at: &str, kind: &str) -> Vec<(String, Option<i64
     rows.iter().map(|r| (r.text("key").to_string(), r.opt_int("count"), r.int("bytes"))).collect()
 }
 
+/// What is said of leaks.
 pub fn sentences(answer: &Answer) -> Vec<String> {
-    let all = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations);
-    all.map(|o| o.sentence.clone()).collect()
+    let found = answer.rows_where("findings", |r| r.text("kind") == "memory_leak");
+    found.iter().map(|r| r.text("sentence").to_string()).collect()
 }
 
 /// A device of a rank.

@@ -86,17 +86,6 @@ fn what_is_a_graph_already_says_so() {
     let row = one(of(&rounds(true), &options()).rows("repeats"));
     let floats = ["launch_count", "launch_cpu_ns", "graph_pct"].map(|c| row.float(c));
     assert_eq!(floats, [Some(1.0), Some(2000.0), Some(100.0)]);
-    let observations = |graph| {
-        let answer = of(&rounds(graph), &options());
-        answer
-            .outcome
-            .outputs
-            .iter()
-            .flat_map(|(_, o)| &o.observations)
-            .filter(|f| f.analysis == "patterns")
-            .count()
-    };
-    assert_eq!((observations(false), observations(true)), (1, 0));
 }
 
 #[test]
@@ -272,9 +261,7 @@ fn what_a_pattern_costs_a_step_is_the_mean_of_what_lies_in_the_steps() {
     let answer = of(&t, &options());
     let pattern = answer.rows_where("repeats", |r| r.int("length") == 3).remove(0);
     assert_eq!((pattern.int("count"), pattern.int("idle_ns"), pattern.int("steps")), (6, us(96), 2));
-    let observation =
-        answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).find(|f| f.analysis == "patterns");
-    let cost = observation.expect("an observation").cost_ns_per_step;
+    let cost = answer.rows_where("top_repeats", |r| r.int("length") == 3).remove(0).int("step_idle_ns");
     assert_eq!(cost, us(16));
     let steps = answer.rows_where("idle", |r| r.text("scope") == "step" && r.opt_int("stream").is_none());
     assert!(steps.iter().all(|s| cost <= s.int("idle_ns")), "{steps:?}");

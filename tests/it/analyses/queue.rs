@@ -204,16 +204,16 @@ fn a_host_held_by_a_full_queue_is_told() {
     let (_folder, path) = write(&t);
     let answer = answer(&[path], &set(options(), "--max-queue", "2"));
     check("by eye", &answer);
-    let observations: Vec<String> = answer
-        .outcome
-        .outputs
-        .iter()
-        .flat_map(|(_, o)| &o.observations)
-        .filter(|f| f.analysis == "queue")
-        .map(|f| f.sentence.clone())
-        .collect();
-    assert_eq!(observations.len(), 1, "{observations:?}");
-    assert!(observations[0].contains("while 2 or more launches wait"), "{observations:?}");
+    let row = one(answer.rows_where("queue_stats", |r| r.text("scope") == "span"));
+    assert_eq!(row.int("full_call_count"), 11);
+    // The second call fills the queue, the ten others wait for room.
+    let means = ["full_call_mean_ns", "other_call_mean_ns"].map(|c| row.float(c));
+    assert_eq!(means, [Some((5_000.0 + 10.0 * 95_000.0) / 11.0), Some(5_000.0)]);
+    let notes = answer.notes("queue");
+    assert!(
+        notes.contains(&"full: 2 or more wait; blocked: launch calls meanwhile".to_string()),
+        "{notes:?}"
+    );
 }
 
 /// The queue of one stream counted at every instant: enter and leave of each launch and of each activity, and the spans

@@ -96,15 +96,12 @@ fn launches_behind_unrecorded_work_are_flagged_and_in_no_statistic() {
 }
 
 #[test]
-fn a_call_that_waits_over_the_lead_is_listed_and_no_finding() {
+fn a_call_that_waits_over_the_lead_is_listed_and_counts_for_no_rule() {
     let a = run(&hidden());
     assert_eq!(edges(&a, "host_wait"), [(String::new(), us(200), us(5_310), 1, 0)]);
     let row = one(a.rows_where("record_edges", |r| r.text("case") == "host_wait"));
     assert_eq!(row.text("evidence"), "`cudaStreamSynchronize` waited for work from before the capture");
     assert_eq!(a.rows_where("memory_copy_rules", |r| r.text("rule") == "synchronize_call").len(), 0);
-    let found: Vec<&str> =
-        a.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).map(|f| f.analysis).collect();
-    assert!(!found.iter().any(|f| ["copies", "launches", "idle"].contains(f)), "{found:?}");
 }
 
 #[test]

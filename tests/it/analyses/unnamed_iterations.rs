@@ -186,12 +186,7 @@ fn a_rank_that_replays_graphs_serves_without_iterations() {
     let a = run(&replays());
     assert_eq!(rule(&a), "capture");
     assert_eq!(one(a.rows("ranks")).flag("is_serving"), Some(true));
-    // Launches one by one, the longest kernel and the critical path are no findings then.
-    for (analysis, output) in &a.outcome.outputs {
-        if ["launches", "kernels", "critical-path", "steps"].contains(&analysis.stem()) {
-            assert!(output.observations.is_empty(), "{}: {:?}", analysis.stem(), output.observations);
-        }
-    }
+    // Launches one by one are no finding then.
     assert!(a.rows("findings").iter().all(|r| r.text("kind") != "host_dispatch"), "{:?}", a.rows("findings"));
     let first = a.rows_where("verdict", |r| r.int("line") == 1);
     assert!(!first[0].text("text").contains("iteration"), "{}", first[0].text("text"));

@@ -230,9 +230,9 @@ fn the_diagnosis_tells_the_gap_and_its_owner_or_how_busy_the_gpu_is() {
     let first = |name: &str| -> Option<(Vec<String>, String)> {
         let a = read(name)?;
         for (analysis, output) in &a.outcome.outputs {
-            for o in &output.observations {
-                let advises = o.sentence.contains("CUDA graphs") || o.sentence.contains("critical path");
-                assert!(!advises, "{name}: {}: {}", analysis.stem(), o.sentence);
+            for note in &output.notes {
+                let advises = note.text.contains("CUDA graphs");
+                assert!(!advises, "{name}: {}: {}", analysis.stem(), note.text);
             }
         }
         let findings = a.rows_where("findings", |r| r.text("kind") != "not_explained");
@@ -260,7 +260,7 @@ fn the_diagnosis_tells_the_gap_and_its_owner_or_how_busy_the_gpu_is() {
     assert_eq!(kinds, ["graph_preparation"]);
 }
 
-/// What is never said of a rank that replays graphs and serves: these words in any finding or observation.
+/// What is never said of a rank that replays graphs and serves: these words in any finding or note.
 const WITHHELD: [&str; 14] = [
     "CUDA graph",
     "HIP graph",
@@ -282,21 +282,12 @@ const WITHHELD: [&str; 14] = [
 fn general_advice_is_withheld_from_ranks_that_serve() {
     for name in [VD, SD, B3, M3] {
         let Some(a) = read(name) else { return };
-        let observed =
-            a.outcome.outputs.iter().flat_map(|(_, o)| o.observations.iter().map(|o| o.sentence.clone()));
+        let notes = a.outcome.outputs.iter().flat_map(|(_, o)| o.notes.iter().map(|note| note.text.clone()));
         let findings = a.rows("findings");
         let found = findings.iter().map(|r| format!("{} {}", r.text("sentence"), r.text("action")));
-        for said in observed.chain(found) {
+        for said in notes.chain(found) {
             for words in WITHHELD {
                 assert!(!said.contains(words), "{name}: `{words}` in: {said}");
-            }
-        }
-        for (analysis, output) in &a.outcome.outputs {
-            let stem = analysis.stem();
-            if ["critical-path", "kernels", "launches", "stragglers", "what-if", "sync", "overlap"]
-                .contains(&stem)
-            {
-                assert!(output.observations.is_empty(), "{name}: {stem}: {:?}", output.observations);
             }
         }
         // ROCm graphs carry neither grid nor block, so nothing is said about multiprocessors.

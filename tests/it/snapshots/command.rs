@@ -43,9 +43,9 @@ fn a_folder_of_snapshots_is_one_job() {
     let rows = text(&run.stdout);
     let ranks: Vec<&str> = rows.lines().skip(1).filter_map(|l| l.split(',').next()).collect();
     assert_eq!(ranks, ["0", "1", "2", "10"]);
-    let report = text(&hta(&[&path]).stdout).replace("\n   ", " ");
+    let report = text(&hta(&[&path]).stdout).replace("\n  ", " ");
     assert!(
-        report.contains("1. rank 10, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"),
+        report.contains("rank 10, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"),
         "{report}"
     );
     let all = text(&hta(&[&path]).stdout);
@@ -220,7 +220,7 @@ fn traces_beside_snapshots_and_bad_files_are_told() {
     std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(trace), folder.path().join("trace.json.gz"))
         .unwrap();
     std::fs::write(folder.path().join("config.json"), "{\"layers\": 3}").unwrap();
-    let of_folder = text(&hta(&[&folder.path().display().to_string()]).stdout).replace("\n   ", " ");
+    let of_folder = text(&hta(&[&folder.path().display().to_string()]).stdout).replace("\n  ", " ");
     assert!(
         of_folder.contains("device 0: the peak is 5.01 kB") && of_folder.contains("What holds memory"),
         "{of_folder}"

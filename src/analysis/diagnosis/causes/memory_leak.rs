@@ -33,7 +33,7 @@ fn fastest(facts: &MemoryFacts) -> Option<Threat> {
         bytes: Some(bytes),
         weight: bytes,
         site: leak.site(facts.of_rank).map_or(String::new(), |s| s.site.to_string()),
-        words: leak.sentence(facts.of_rank, true),
+        words: leak.sentence(facts.of_rank),
         evidence: format!("{} more after the median step", size(bytes)),
     })
 }

@@ -4,7 +4,7 @@ use super::content::{ContentKey, ContentPart};
 use super::device::{device_words, type_of};
 use super::tables::{MemoryDeviceRow, MemoryDevices, MemoryDiff, MemoryDiffRow};
 use super::timeline::TIMELINE;
-use crate::api::{Certainty, Observation, Output};
+use crate::api::Output;
 use crate::memory::report::size;
 use crate::memory::tables::{MemoryContent, MemoryContentRow};
 use hta_base::table::schema::{Batch, Table};
@@ -143,7 +143,7 @@ fn compare_devices(base: &[ComparedDevice], test: &[ComparedDevice], top: usize)
                 delta_bytes: line.delta(),
             });
         }
-        out.observations.push(observation(before, after, &changes));
+        out.note(sentence(before, after, &changes));
         notes.push(format!(
             "rank {}, {}: most reserved: {} before, {} after",
             before.rank,
@@ -167,7 +167,7 @@ fn compare_devices(base: &[ComparedDevice], test: &[ComparedDevice], top: usize)
     out
 }
 
-fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineChange]) -> Observation {
+fn sentence(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineChange]) -> String {
     let least = |d: &ComparedDevice| if d.is_bound { "at least " } else { "" };
     let what = match before.moment {
         MemoryMoment::Peak => "the peak",
@@ -201,17 +201,7 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
         Some(pct) => format!("was {was}, is {is} ({}, {})", signed(delta), fmt_signed_pct(pct)),
         None => format!("was {was}, is {is}"),
     };
-    let sentence = format!("rank {}, {}: {what} {told}{named}{overflow}", before.rank, before.name);
-    Observation {
-        analysis: "memory",
-        ranks: vec![before.rank],
-        steps: Vec::new(),
-        cost_ns_per_step: 0,
-        share_of_step: None,
-        certainty: Certainty::Measured,
-        sentence,
-        table: MemoryDiff::SPEC.name,
-    }
+    format!("rank {}, {}: {what} {told}{named}{overflow}", before.rank, before.name)
 }
 
 const CHANGES: ViewSpec = ViewSpec {
@@ -247,7 +237,7 @@ mod tests {
             [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
         let test = [device(0, &[("a.py:1", 3_000), ("b.py:2", 5_000), ("c.py:3", 10)], false)];
         let out = compare_devices(&base, &test, 5);
-        let told: Vec<&str> = out.observations.iter().map(|o| o.sentence.as_str()).collect();
+        let told: Vec<&str> = out.notes.iter().map(|o| o.text.as_str()).collect();
         assert_eq!(
             told,
             ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at \
@@ -264,10 +254,10 @@ mod tests {
         let (base, test) =
             ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
         let out = compare_devices(&base, &test, 5);
-        assert!(out.observations[0].sentence.contains("; most of it at b.py:2 +3.00 kB"));
+        assert!(out.notes[0].text.contains("; most of it at b.py:2 +3.00 kB"));
         let test = [device(0, &[("b.py:2", 2_900), ("c.py:3", 200)], false)];
         let out = compare_devices(&base, &test, 5);
-        assert!(out.observations[0].sentence.contains("; changed most: a.py:1 -3.00 kB"));
+        assert!(out.notes[0].text.contains("; changed most: a.py:1 -3.00 kB"));
     }
 
     #[test]
@@ -276,7 +266,7 @@ mod tests {
         let mut test = [device(0, &[("a.py:1", 1_000)], false)];
         test[0].moment = MemoryMoment::End;
         let out = compare_devices(&base, &test, 5);
-        assert!(out.observations.is_empty());
+        assert!(out.notes.is_empty());
         assert!(out.shown[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
     }
 
@@ -285,8 +275,6 @@ mod tests {
         let (base, test) =
             ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
         let out = compare_devices(&base, &test, 5);
-        assert!(
-            out.observations[0].sentence.contains("was at least 1.00 kB, is 1.00 kB (0 B, 0.0 %); a history")
-        );
+        assert!(out.notes[0].text.contains("was at least 1.00 kB, is 1.00 kB (0 B, 0.0 %); a history"));
     }
 }

@@ -7,12 +7,9 @@ use super::events::{AllocatorEvent, EventKind, events};
 use super::history::{HeldAllocation, HeldOrigin};
 use super::report::{Nearness, name};
 use super::rows::DeviceRows;
-use super::tables::{
-    DumpTables, MemoryDeviceRow, MemoryDevices, MemorySentenceRow, MemorySentences, REDUCED,
-};
-use crate::api::{Certainty, Observation, Partial, rows};
+use super::tables::{DumpTables, MemoryDeviceRow, MemoryDevices, MemorySentenceRow, MemorySentences};
+use crate::api::{Partial, rows};
 use crate::memory::report::size;
-use crate::memory::tables::MemoryPeaks;
 use hashbrown::HashMap;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::counted;
@@ -32,19 +29,8 @@ const ROUNDING_PCT: f64 = 5.0;
 const PEAK_DIFFERENCE_PCT: f64 = 10.0;
 /// Number of failed requests and of flushes that are named one by one.
 const NAMED: usize = 3;
-
-fn observation(rank: u32, sentence: String, table: &'static str, certainty: Certainty) -> Observation {
-    Observation {
-        analysis: "memory",
-        ranks: vec![rank],
-        steps: Vec::new(),
-        cost_ns_per_step: 0,
-        share_of_step: None,
-        certainty,
-        sentence,
-        table,
-    }
-}
+/// Largest number of sentences of all devices together.
+const SENTENCES: usize = 5;
 
 /// What a finding is about, the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,18 +46,6 @@ enum Subject {
     Split,
     Releasable,
     Rounding,
-}
-
-impl Subject {
-    /// The table that supports it.
-    fn evidence(self) -> &'static str {
-        match self {
-            Subject::Oom | Subject::Retry | Subject::EmptyCache => "memory_events",
-            Subject::Leak => "memory_leaks",
-            Subject::UnevenPeak | Subject::History | Subject::Peak => MemoryPeaks::SPEC.name,
-            Subject::Split | Subject::Releasable | Subject::Rounding => "memory_segments",
-        }
-    }
 }
 
 /// Adds what stands out on one device of a snapshot.
@@ -95,9 +69,7 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
             device_type: rows.device.device_type(),
             device: rows.device.device,
             subject: subject as u32,
-            is_inferred: matches!(subject, Subject::Leak | Subject::Retry),
             sentence: &format!("rank {}, {}: {sentence}", rows.rank, rows.device.name()),
-            evidence: subject.evidence(),
         });
     }
 }
@@ -257,23 +229,20 @@ fn rounding(end: &EndState) -> Option<String> {
     Some(format!("{pct} of the active memory ({bytes}) were not asked for: sizes are rounded up"))
 }
 
-/// What stands out on all devices: the most important first, then of the device nearest to its limit.
-pub(crate) fn observations(partials: &[Partial]) -> Vec<Observation> {
+/// What is said of all devices: the most important first, then of the device nearest to its limit.
+pub(crate) fn sentences(partials: &[Partial]) -> Vec<String> {
     let devices: Vec<MemoryDeviceRow> = rows::<MemoryDevices>(partials).collect();
-    let mut found: Vec<((u32, Option<Nearness>), Observation)> = Vec::new();
+    let mut found: Vec<((u32, Option<Nearness>), String)> = Vec::new();
     for told in rows::<MemorySentences>(partials) {
         let of_device = |d: &&MemoryDeviceRow| {
             (d.rank, d.device_type, d.device) == (told.rank, told.device_type, told.device)
         };
         let order = (told.subject, devices.iter().find(of_device).map(Nearness::of));
-        let evidence = REDUCED.iter().map(|spec| spec.name).find(|name| *name == told.evidence);
-        let certainty = if told.is_inferred { Certainty::Inferred } else { Certainty::Measured };
-        let table = evidence.unwrap_or(MemoryPeaks::SPEC.name);
-        found.push((order, observation(told.rank, told.sentence.to_string(), table, certainty)));
+        found.push((order, told.sentence.to_string()));
     }
     found.extend(uneven(&devices));
     found.sort_by_key(|(order, _)| *order);
-    found.into_iter().map(|(_, observation)| observation).collect()
+    found.into_iter().take(SENTENCES).map(|(_, sentence)| sentence).collect()
 }
 
 fn times(n: usize) -> String {
@@ -351,7 +320,7 @@ fn peak(rows: &DeviceRows) -> Option<String> {
 }
 
 /// Ranks whose peak is not that of the others.
-fn uneven(devices: &[MemoryDeviceRow]) -> Vec<((u32, Option<Nearness>), Observation)> {
+fn uneven(devices: &[MemoryDeviceRow]) -> Vec<((u32, Option<Nearness>), String)> {
     let peaks: Vec<(&MemoryDeviceRow, i64)> =
         devices.iter().filter_map(|d| Some((d, d.peak_bytes?))).collect();
     let ranks: BTreeSet<u32> = peaks.iter().map(|p| p.0.rank).collect();
@@ -372,7 +341,7 @@ fn uneven(devices: &[MemoryDeviceRow]) -> Vec<((u32, Option<Nearness>), Observat
             size(median)
         );
         let order = (Subject::UnevenPeak as u32, Some(Nearness::of(d)));
-        out.push((order, observation(rank, sentence, MemoryPeaks::SPEC.name, Certainty::Measured)));
+        out.push((order, sentence));
     }
     out
 }

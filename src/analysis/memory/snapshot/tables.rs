@@ -18,17 +18,6 @@ pub const OWN_TABLES: &[&TableSpec] = &[
     MemoryStacks::SPEC,
 ];
 
-/// The tables of the answer; the others have a row for every entry, block or frame and are written at once.
-pub(crate) const REDUCED: &[&TableSpec] = &[
-    MemoryPeaks::SPEC,
-    MemoryContent::SPEC,
-    MemoryLeaks::SPEC,
-    MemoryEvents::SPEC,
-    MemoryDevices::SPEC,
-    MemoryAllocated::SPEC,
-    MemorySegments::SPEC,
-];
-
 /// The rows of a dump.
 #[derive(Default)]
 pub struct DumpTables {
@@ -167,9 +156,7 @@ table! {
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";
         subject: u32, "", "what it is about: the smallest number is the most important";
-        is_inferred: bool, "", "it depends on an interpretation";
         sentence: Text, "", "sentence";
-        evidence: Text, "", "table with the evidence";
     }
 }
 

@@ -10,7 +10,7 @@ use crate::output::visible;
 use crate::results::ToldRun;
 use crate::run::Outcome;
 use header::header;
-use hta_analysis::api::{self, Analysis, Observation, Output};
+use hta_analysis::api::{self, Analysis, Output, ViewNote};
 use hta_analysis::inventory::KernelRules;
 use hta_analysis::verdict::JobVerdict;
 use hta_base::table::view_rows::ViewRows;
@@ -24,8 +24,8 @@ use std::fmt::Write;
 /// Heading of the causes.
 const CAUSES: &str = "Causes, by what fixing each saves";
 
-/// Largest number of observations printed.
-const OBSERVATIONS: usize = 5;
+/// Largest number of sentences printed of a comparison.
+const SENTENCES: usize = 5;
 
 /// The kind of cause that says that the recording does not suffice for a diagnosis.
 const INCOMPLETE: &str = "input_incomplete";
@@ -65,13 +65,8 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
             let title = view.title;
             let title = if is_full { format!("{title} ({})", analysis.stem()) } else { title.to_string() };
             heading(&mut out, &title);
-            // What stands out in a section; the causes of it are above.
-            let first = is_full && i == 0;
-            for line in output.trust.lines.iter().filter(|_| first) {
+            for line in output.trust.lines.iter().filter(|_| is_full && i == 0) {
                 hanging(&mut out, "", line, width);
-            }
-            for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
-                hanging(&mut out, "- ", &o.sentence, width);
             }
             out.push_str(&set_rows(view, width));
         }
@@ -108,12 +103,13 @@ pub fn brief(told: &JobVerdict) -> String {
     format!("{}\n{}\n", visible::line(first), visible::line(second))
 }
 
-/// Two sentences of a run without a diagnosis, such as one of memory dumps: what stands out most, or else
-/// what the views are about. `None` if there is less.
+/// Two sentences of a run without a diagnosis, such as one of memory dumps: what is said below the views, or
+/// else what they are about. `None` if there is less.
 pub fn brief_facts(outcome: &Outcome) -> Option<String> {
     let outputs = || outcome.outputs.iter().map(|(_, output)| output);
-    let told = outputs().flat_map(|o| o.observations.iter().map(|o| &o.sentence));
-    let mut lines = told.cloned().chain(outputs().flat_map(|o| &o.shown).map(first_row));
+    let notes = outputs().flat_map(|o| &o.notes).filter(|note| note.view.is_empty());
+    let mut lines =
+        notes.map(|note| note.text.clone()).chain(outputs().flat_map(|o| &o.shown).map(first_row));
     Some(format!("{}\n{}\n", visible::line(&lines.next()?), visible::line(&lines.next()?)))
 }
 
@@ -221,14 +217,14 @@ pub fn where_the_rest_is(
     out
 }
 
-/// What stands out, in the order of its cost.
-fn sentences(out: &mut String, observations: &[Observation], width: usize) {
-    if observations.is_empty() {
+/// What a comparison says, the most important first.
+fn sentences(out: &mut String, notes: &[ViewNote], width: usize) {
+    if notes.is_empty() {
         return;
     }
     heading(out, "What stands out");
-    for (i, o) in observations.iter().take(OBSERVATIONS).enumerate() {
-        hanging(out, &format!("{}. ", i + 1), &o.sentence, width);
+    for (i, note) in notes.iter().take(SENTENCES).enumerate() {
+        hanging(out, &format!("{}. ", i + 1), &note.text, width);
     }
 }
 
@@ -245,11 +241,6 @@ pub fn of_analyses(told: &ToldRun, width: usize) -> String {
     if let Some(told) = verdict_of(outputs) {
         diagnosis(&mut out, told, width, None);
     }
-    let mut observations: Vec<Observation> =
-        outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
-    // Observations without a share of a step (such as a kernel's total) are not losses, so they come last.
-    observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
-    sentences(&mut out, &observations, width);
     // Of several analyses, those that found nothing are left out.
     let has_rows = |output: &Output| output.shown.iter().any(|view| !view.rows.is_empty());
     let is_one = outputs.len() == 1 || outputs.iter().all(|(_, o)| !has_rows(o));
@@ -261,10 +252,10 @@ pub fn of_analyses(told: &ToldRun, width: usize) -> String {
     out.trim_start().to_string()
 }
 
-/// The observations of one answer, in its own order, and its tables.
+/// What is said of a comparison, and its tables.
 pub fn one_output(output: &Output, width: usize) -> String {
     let mut out = String::new();
-    sentences(&mut out, &output.observations, width);
+    sentences(&mut out, &output.notes, width);
     for view in &output.views {
         heading(&mut out, &view.title);
         out.push_str(&set(view, width));

@@ -60,7 +60,7 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     assert_eq!((host.text("change"), us_of(&host, NS)), ("deleted", [3.0, 0.0, -3.0]));
     assert_eq!(host.float("base_self_ns_per_step"), Some(2000.0));
     assert!(!rows.iter().any(|r| r.text("name").starts_with("ProfilerStep")), "a step is no name");
-    let sentences: Vec<&str> = d.observations.iter().map(|f| f.sentence.as_str()).collect();
+    let sentences: Vec<&str> = d.sentences.iter().map(String::as_str).collect();
     assert!(
         sentences[0].starts_with("The step is slower: 200 us -> 210 us (+10.0 us, +5.0 %); beyond"),
         "{sentences:?}"
@@ -87,7 +87,7 @@ fn the_number_of_steps_changes_nothing() {
     }
     assert_eq!(d.metric("step_time").int("test_step_count"), 8);
     assert_eq!(d.rows("diff_steps").len(), 11);
-    assert_eq!(d.observations[0].sentence, "The step takes as long as before: 200 us");
+    assert_eq!(d.sentences[0], "The step takes as long as before: 200 us");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_step_that_changes_by_less_than_one_percent_has_no_shares() {
     // One kernel of 40 us is gone, another takes 41 us longer.
     let d = diff_jobs(BASE, Job { gemm: 141, old_one: 0, ..BASE });
     assert_eq!(
-        d.observations[0].sentence,
+        d.sentences[0],
         "The step takes as long as before, within 1 %: 200 us -> 201 us (+1.00 us, +0.5 %)"
     );
     for table in ["diff_summary", "diff_by_name"] {
@@ -173,7 +173,7 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     assert_eq!(step.float("base_std_ns").map(f64::round), Some(26_833.0));
     assert_eq!(step.float("std_error_ns").map(f64::round), Some(15_492.0));
     assert_eq!(step.flag("is_significant"), Some(false));
-    let told = &small.observations[0].sentence;
+    let told = &small.sentences[0];
     assert!(told.starts_with("The step shows no change that can be told from noise: 230 us ->"), "{told}");
     let [step, kernel] = small.verdicts.as_slice() else { panic!("two conditions") };
     assert!(step.is_crossed && kernel.is_crossed);
@@ -189,7 +189,7 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     let two = diff_jobs(Job { steps: 2, ..BASE }, Job { steps: 2, ..TEST });
     assert_eq!(two.metric("step_time").flag("is_significant"), None);
     assert_eq!(
-        two.observations[0].sentence,
+        two.sentences[0],
         "The step takes 200 us -> 210 us (+10.0 us, +5.0 %); 2 steps on a side, of which 3 are needed: \
          cannot tell a change from noise"
     );

@@ -1,7 +1,7 @@
 //! Runs a diff through the library, on traces with known differences.
 
 use crate::run::{Keep, Quiet, Record, options, rows_of};
-use hta::analysis::api::{Observation, Options};
+use hta::analysis::api::Options;
 use hta::analysis::printed::View;
 use hta::compat::{Compat, chosen};
 use hta::diff::threshold::{Threshold, ThresholdVerdict};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 /// The result of a diff.
 pub struct Compared {
     pub tables: Vec<Batch>,
-    pub observations: Vec<Observation>,
+    pub sentences: Vec<String>,
     pub views: Vec<View>,
     pub verdicts: Vec<ThresholdVerdict>,
 }
@@ -86,7 +86,8 @@ pub fn diff_with(base: &[PathBuf], test: &[PathBuf], options: &Options, fail_if:
     let pair = RunPair::new(set("before", base), set("after", test));
     assert_eq!(pair.notes().count(), 0);
     let (output, verdicts) = pair.compare(&thresholds, true, options).unwrap_or_else(|e| panic!("{e}"));
-    Compared { tables: output.tables, observations: output.observations, views: output.views, verdicts }
+    let sentences = output.notes.into_iter().map(|note| note.text).collect();
+    Compared { tables: output.tables, sentences, views: output.views, verdicts }
 }
 
 pub fn diff(base: &[PathBuf], test: &[PathBuf]) -> Compared {

@@ -114,8 +114,8 @@ impl Against {
         };
         add("runs", runs);
         add("totals", totals);
-        let observations = self.output.iter().flat_map(|output| &output.observations);
-        let verdict: Vec<String> = observations.take(VERDICT).map(|o| format!("{}.", o.sentence)).collect();
+        let notes = self.output.iter().flat_map(|output| &output.notes);
+        let verdict: Vec<String> = notes.take(VERDICT).map(|note| format!("{}.", note.text)).collect();
         for (name, sentences) in [
             ("verdict", &verdict),
             ("refusals", &self.differences.refusals),

@@ -1,19 +1,15 @@
-//! Observations: lines that take longer on one rank than on the others, and lines that wait for the GPU.
+//! Lines that take longer on one rank than on the others.
 
-use crate::api::{Certainty, Observation, Partial, rows};
-use crate::lines::key::{LineKey, shown};
+use crate::api::{Partial, rows};
+use crate::lines::key::LineKey;
 use crate::lines::tables::{LineTotalRow, LineTotals, LinesTable};
 use hta_base::order_statistics::median_of_sorted;
-use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Smallest difference between ranks that is reported, percent of the step.
 const SPREAD_MIN_PCT: f64 = 20.0;
-/// Smallest waiting of one line that is reported, percent of the step.
-const BLOCKED_MIN_PCT: f64 = 5.0;
-/// Largest number of lines reported for each reason.
-const MOST: usize = 3;
 
 /// A line whose self time differs between ranks; times per step.
 #[derive(Debug, Clone, Copy)]
@@ -75,62 +71,5 @@ pub(crate) fn differing(partials: &[Partial]) -> Vec<LineSpread<'_>> {
         all.extend(farthest.map(|(rank, own)| LineSpread { key, rank, own, median, spread, share }));
     }
     all.sort_by_key(|s| (Reverse(s.spread), s.key));
-    all
-}
-
-pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
-    let observation = |rank: u32, cost: Ns, share: f64, sentence: String| Observation {
-        analysis: stem,
-        ranks: vec![rank],
-        steps: Vec::new(),
-        cost_ns_per_step: cost,
-        share_of_step: Some(share / 100.0),
-        certainty: Certainty::Measured,
-        sentence,
-        table: LinesTable::SPEC.name,
-    };
-    let ranks = rows::<LineTotals>(partials).count();
-    let mut all = Vec::new();
-    for s in differing(partials).iter().take(MOST) {
-        let sentence = format!(
-            "`{}` takes {} of a step on rank {}, {} in the median of {ranks} ranks: they differ by {}, {} of \
-             the step",
-            shown(&s.key.text()),
-            fmt_ns(s.own),
-            s.rank,
-            fmt_ns(s.median),
-            fmt_ns(s.spread),
-            fmt_pct(Some(s.share))
-        );
-        all.push(observation(s.rank, s.spread, s.share, sentence));
-    }
-    for (key, rank, blocked, share) in blocked(partials).into_iter().take(MOST) {
-        let sentence = format!(
-            "`{}` blocks the host in synchronizing calls: {} of a step on rank {rank} ({})",
-            shown(&key.text()),
-            fmt_ns(blocked),
-            fmt_pct(Some(share))
-        );
-        all.push(observation(rank, blocked, share, sentence));
-    }
-    all
-}
-
-/// Lines that wait for the GPU for enough of the step: of each the rank that waits longest, with its time per
-/// step.
-fn blocked(partials: &[Partial]) -> Vec<(LineKey<'_>, u32, Ns, f64)> {
-    let steps = steps(partials);
-    let mut worst: BTreeMap<LineKey, (f64, Ns, u32)> = BTreeMap::new();
-    for r in rows::<LinesTable>(partials).filter(|r| r.scope == "capture" && r.level != "none") {
-        let (count, length) = steps.get(&r.rank).copied().unwrap_or((1, 0));
-        let Some(share) = percent(r.blocked_ns, length).filter(|s| *s > BLOCKED_MIN_PCT) else { continue };
-        let found = (share, r.blocked_ns / count.max(1), r.rank);
-        let of_line = worst.entry(LineKey::new(&r)).or_insert(found);
-        if share > of_line.0 {
-            *of_line = found;
-        }
-    }
-    let mut all: Vec<_> = worst.into_iter().map(|(key, (share, ns, rank))| (key, rank, ns, share)).collect();
-    all.sort_by_key(|(key, rank, ns, _)| (Reverse(*ns), *rank, *key));
     all
 }
