@@ -14,7 +14,6 @@ use hta_base::table::schema::{Batch, Table, TableSpec};
 use hta_base::table::stored::Stored;
 use hta_base::units::Span;
 use hta_trace::collective::{CallShapes, CollectiveCall, LocalGroup, Members as LocalMembers, RankCalls};
-use hta_trace::meta::ProcessRole;
 use hta_trace::strings::Interner;
 
 /// Columns that hold positions of rows of another table.
@@ -67,15 +66,6 @@ impl RankSummary {
         out.tokens.unknown = tables.list::<PartUnknownKernels>()?;
         Ok(out)
     }
-}
-
-/// The place of a rank in a job of several programs.
-pub(super) fn place_in_program(
-    name: Option<String>,
-    replica: Option<u32>,
-    [rank, first, size]: [Option<u32>; 3],
-) -> Option<ProcessRole> {
-    Some(ProcessRole { name: name?, replica, rank: rank?, first: first?, size: size? })
 }
 
 /// Checks that no span ends before it starts.

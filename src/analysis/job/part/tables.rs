@@ -10,13 +10,13 @@ use crate::job::end_together::PartRuns;
 use crate::job::kernel_origin::KernelOrigin;
 use crate::job::local::LocalEntry;
 use crate::job::part::chunks::PartChunks;
-use crate::job::part::read::place_in_program;
 use crate::job::part::{PartLane, PartStep, PartWindow, RankSummary, Readiness};
 use crate::job::ready::HostWait;
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::units::{Ns, Span};
 use hta_base::{stored, table};
 use hta_trace::collective::{CallShape, LocalGroup, Message};
+use hta_trace::meta::ProcessRole;
 use hta_trace::strings::StrId;
 
 stored! {
@@ -66,7 +66,10 @@ stored! {
         let expert_ranks = &kernel_ranks.map(|k| k.per_host);
     }
     read {
-        let program = place_in_program(role, replica, [role_rank, role_first, role_size]);
+        let place = Option::zip(role_rank, Option::zip(role_first, role_size));
+        let program = Option::zip(role, place);
+        let program =
+            program.map(|(name, (rank, (first, size)))| ProcessRole { name, replica, rank, first, size });
         let experts = Option::zip(expert_hosts, expert_ranks);
         let kernel_ranks = experts.map(|(hosts, per_host)| KernelRanks { hosts, per_host });
         let is_left_out = false;
