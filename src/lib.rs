@@ -56,6 +56,8 @@
 //!   list there.
 //! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its
 //!   rows are made. A column of `events` from an event argument: `trace/args.rs`.
+//! - A field of what a rank leaves for the job: its struct, and its column in `analysis/job/part/tables.rs`
+//!   (`stored!`, which writes and reads it).
 //! - A query: a file in `queries/`, and its name in `results/sql/catalog.rs`.
 //!
 //! # Unsafe code

@@ -4,6 +4,8 @@
 //! [`COUNTERS`] is the only list of counters; `hta explain health` prints it. Counters of severity `info` and
 //! `corrected` never change the exit code.
 
+use crate::table::schema::Text;
+use crate::table::stored::{CellOf, UnfitCell};
 use std::collections::BTreeMap;
 
 /// Severity of a counter.
@@ -227,6 +229,17 @@ counters! {
 impl Counter {
     pub fn spec(self) -> &'static CounterSpec {
         &COUNTERS[self as usize]
+    }
+}
+
+impl CellOf<Text> for Counter {
+    fn cell(&self) -> &str {
+        self.spec().name
+    }
+
+    fn of_cell(cell: &str) -> Result<Self, UnfitCell> {
+        let known = COUNTERS.iter().find(|c| c.name == cell);
+        known.map(|c| c.id).ok_or_else(|| UnfitCell::unknown(cell))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Metadata of a trace file: rank, job, host, devices, time base.
 
 use hashbrown::HashMap;
+use hta_base::stored_name;
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
@@ -17,6 +18,12 @@ pub enum TimeEra {
     #[default]
     Unknown,
 }
+
+stored_name!(
+    TimeEra,
+    [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown],
+    name
+);
 
 impl TimeEra {
     pub fn name(self) -> &'static str {
@@ -285,6 +292,12 @@ pub enum RankSource {
     /// The position among the processes of a server, which are no ranks of one job.
     Process,
 }
+
+stored_name!(
+    RankSource,
+    [RankSource::File, RankSource::Name, RankSource::Position, RankSource::Process],
+    name
+);
 
 impl RankSource {
     pub fn name(self) -> &'static str {

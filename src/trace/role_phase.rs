@@ -10,6 +10,7 @@ use crate::category::Class;
 use crate::events::Columns;
 use crate::strings::StrId;
 use crate::thread::sort_outer_first;
+use hta_base::stored_name;
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub enum LoopPhase {
     Train,
     WeightSync,
 }
+
+stored_name!(LoopPhase, LoopPhase::ALL, name);
 
 /// Parts of names in lower case, with the phase that they mark. The first that a name holds decides.
 const NAMES: [(&str, LoopPhase); 14] = [
@@ -53,11 +56,6 @@ impl LoopPhase {
             Self::Train => "train",
             Self::WeightSync => "weight_sync",
         }
-    }
-
-    /// The phase of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
     /// The phase that an annotation marks.
@@ -136,7 +134,6 @@ mod tests {
         for name in ["generate", "Optimizer.step#AdamW.step", "forward", "update"] {
             assert_eq!(LoopPhase::of_annotation(name), None, "{name}");
         }
-        LoopPhase::ALL.into_iter().for_each(|phase| assert_eq!(LoopPhase::named(phase.name()), Some(phase)));
     }
 
     #[test]

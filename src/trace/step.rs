@@ -13,6 +13,7 @@ use crate::strings::StrId;
 use crate::thread::{outermost, sort_outer_first};
 use crate::title::CollectiveOps;
 use hta_base::health::{Counter, Health};
+use hta_base::stored_name;
 use hta_base::units::{Ns, Span};
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -81,6 +82,8 @@ impl StepRule {
         }
     }
 }
+
+stored_name!(StepRule, StepRule::ALL, name);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {

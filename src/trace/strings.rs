@@ -9,6 +9,7 @@
 use arrow_array::{Array, StringArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use hashbrown::{DefaultHashBuilder, HashTable};
+use hta_base::table::stored::{CellOf, UnfitCell};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -19,6 +20,16 @@ pub struct StrId(pub u32);
 impl StrId {
     /// The empty text, which every interner contains.
     pub const EMPTY: StrId = StrId(0);
+}
+
+impl CellOf<u32> for StrId {
+    fn cell(&self) -> u32 {
+        self.0
+    }
+
+    fn of_cell(cell: u32) -> Result<Self, UnfitCell> {
+        Ok(StrId(cell))
+    }
 }
 
 /// Collects texts; see the module documentation.

@@ -1,6 +1,7 @@
 //! The windows for which every analysis reports: span, capture, each step, and the time outside steps.
 
 use crate::step::Step;
+use hta_base::stored_name;
 use hta_base::units::{Ns, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +18,12 @@ pub enum Scope {
     /// The capture without the steps: one row.
     Outside,
 }
+
+stored_name!(
+    Scope,
+    [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside],
+    name
+);
 
 impl Scope {
     pub fn name(self) -> &'static str {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// For each crate its modules in order; each may use those before it. `*` stands for all that are not named.
 const ORDER: [(&str, &[&str]); 7] = [
-    ("base", &["order_statistics", "process", "units", "health", "wording", "table"]),
+    ("base", &["order_statistics", "process", "units", "wording", "table", "health"]),
     ("trace", &["*", "kernel", "flops"]),
     ("read", &["files", "error", "*"]),
     ("analysis", &["facts", "job", "recording", "*", "diagnosis", "registry"]),

@@ -43,7 +43,7 @@ impl ExposedLane<'_> {
                     (*left as f64 * share) as Ns
                 }
                 ExposedKind::Sync => {
-                    let all = || saved.waits.get(&(self.part, call)).copied().unwrap_or(0);
+                    let all = || saved.waits.get(&Member { part: self.part, call }).copied().unwrap_or(0);
                     let rest = waits.entry(call).or_insert_with(all);
                     let time = (*rest).min(*left);
                     *rest -= time;

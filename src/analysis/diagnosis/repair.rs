@@ -11,7 +11,7 @@ use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::pauses::HostPauses;
 use crate::efficiency::account::StepLength;
 use crate::job::replay::{Removed, ReplayedJob, is_host_use};
-use crate::job::{Job, LocalEntry, TimeUse};
+use crate::job::{Job, LocalEntry, Member, TimeUse};
 use hta_base::units::{Ns, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,10 +68,10 @@ impl Repairs {
     }
 
     /// The gain if calls take less time to transfer, ns, and at most that of a network that is instant:
-    /// `saved` by part and call.
-    pub(crate) fn of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
+    /// `saved` by call.
+    pub(crate) fn of_transfers(&self, saved: &BTreeMap<Member, Ns>) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
-        let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);
+        let of = |m: Member| saved.get(&m).copied().unwrap_or(0);
         Some(replayed.gain_of_transfers(of, &self.length.keys).min(self.of_network()?))
     }
 
@@ -81,8 +81,8 @@ impl Repairs {
     }
 
     /// The most that this can gain where hosts wait for devices in ways that are not recorded, ns.
-    pub(crate) fn most_of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
-        let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);
+    pub(crate) fn most_of_transfers(&self, saved: &BTreeMap<Member, Ns>) -> Option<Ns> {
+        let of = |m: Member| saved.get(&m).copied().unwrap_or(0);
         Some(self.replayed.as_ref()?.most_of_transfers(of))
     }
 

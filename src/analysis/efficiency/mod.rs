@@ -156,7 +156,7 @@ impl Analysis for Efficiency {
         }
         for (id, group) in job.matched.groups.iter().enumerate().filter(|(id, _)| shown.has(*id as u32)) {
             let name = shown.name(id as u32);
-            let of_group = |(part, _): account::PartDevice| group.uses.iter().any(|(p, _)| *p == part);
+            let of_group = |(part, _): account::PartDevice| group.parts().any(|p| p == part);
             if let Some(account) = Account::new(&steps, of_group) {
                 push(&mut table, "group", Some(name), None, (&account, limits.of(None)));
             }

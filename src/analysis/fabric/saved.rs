@@ -23,10 +23,10 @@ pub(crate) struct PlaceTransfers {
 /// Transfers that take less time if something is repaired, and the waiting behind them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SavedTransfers {
-    /// By part and call: how much less its transfer takes, ns.
-    pub(crate) by_call: BTreeMap<(u32, u32), Ns>,
-    /// By part and call: how much less it then waits for others, by replay, ns.
-    pub(crate) waits: BTreeMap<(u32, u32), Ns>,
+    /// How much less the transfer of a call takes, ns.
+    pub(crate) by_call: BTreeMap<Member, Ns>,
+    /// How much less a call then waits for others, by replay, ns.
+    pub(crate) waits: BTreeMap<Member, Ns>,
 }
 
 /// The transfers of all slow places of a job.
@@ -73,7 +73,7 @@ impl SlowTransfers {
                 let (Some(level), Some(transfer)) = (level, job.transfer_ns(*m)) else { continue };
                 let saved = transfer - (bytes as f64 * level.exp()) as Ns;
                 if saved > 0 {
-                    place.saved.by_call.insert((m.part, m.call), saved);
+                    place.saved.by_call.insert(*m, saved);
                 }
             }
         }
@@ -83,7 +83,7 @@ impl SlowTransfers {
 impl SavedTransfers {
     /// How much less a transfer takes, ns.
     fn of(&self, m: Member) -> Ns {
-        self.by_call.get(&(m.part, m.call)).copied().unwrap_or(0)
+        self.by_call.get(&m).copied().unwrap_or(0)
     }
 
     pub(crate) fn find_waits(&mut self, job: &Job) {
@@ -97,13 +97,13 @@ impl SavedTransfers {
     /// more.
     pub(crate) fn most_of_a_rank(&self) -> Ns {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
-        self.by_call.iter().for_each(|((part, _), ns)| *by_part.entry(*part).or_default() += ns);
+        self.by_call.iter().for_each(|(m, ns)| *by_part.entry(m.part).or_default() += ns);
         by_part.into_values().max().unwrap_or(0)
     }
 
     /// The share of the transfer of a call that it would not take.
     pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
-        let saved = *self.by_call.get(&(m.part, m.call))?;
+        let saved = *self.by_call.get(&m)?;
         job.transfer_ns(m).filter(|ns| *ns > 0).map(|ns| saved as f64 / ns as f64)
     }
 }

@@ -29,7 +29,7 @@ impl TransferLink {
         }
         let Some(group) = job.matched.groups.get(self.group as usize) else { return Vec::new() };
         let mut ranks: Vec<u32> =
-            group.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
+            group.parts().filter_map(|part| Some(job.parts.get(part as usize)?.rank)).collect();
         ranks.sort_unstable();
         ranks.dedup();
         ranks

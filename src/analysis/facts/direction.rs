@@ -14,6 +14,7 @@
 use crate::facts::modules::around;
 use crate::facts::optimizer_steps::OptimizerSteps;
 use hashbrown::{HashMap, HashSet};
+use hta_base::stored_name;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
@@ -26,6 +27,8 @@ pub enum Direction {
     Recompute,
     Optimizer,
 }
+
+stored_name!(Direction, Direction::ALL, name);
 
 impl Direction {
     pub(crate) const ALL: [Direction; 4] =

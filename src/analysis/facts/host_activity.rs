@@ -1,6 +1,7 @@
 //! Describes what a host thread was doing at any time: the kind of its innermost open event.
 
 use hashbrown::HashSet;
+use hta_base::stored_name;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::launch::is_launch_call;
@@ -74,6 +75,8 @@ impl HostActivity {
         }
     }
 }
+
+stored_name!(HostActivity, HostActivity::ALL, name);
 
 /// Time by activity, in the order of [`HostActivity::ALL`], ns.
 pub(crate) type ActivitySums = [Ns; HostActivity::ALL.len()];

@@ -69,8 +69,7 @@ pub(crate) fn collectives(parts: &[RankSummary], by_turn: bool) -> Matched {
         recorded.entry(p.program()).or_default().push(p.rank);
     }
     for g in &mut matched.groups {
-        let program =
-            g.uses.first().and_then(|(part, _)| parts.get(*part as usize)).map(RankSummary::program);
+        let program = g.parts().next().and_then(|part| parts.get(part as usize)).map(RankSummary::program);
         let of_program = program.and_then(|program| recorded.get(&program)).map_or(&[][..], Vec::as_slice);
         g.misses_rank = g.misses(of_program);
     }

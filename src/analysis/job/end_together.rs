@@ -12,10 +12,9 @@
 
 use crate::job::Job;
 use hta_base::order_statistics::median;
-use hta_base::table;
-use hta_base::table::checked::{InvalidCell, below};
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
+use hta_base::{stored, table};
 use hta_trace::activity::Activity;
 use hta_trace::category::Class;
 use hta_trace::kernel::category::by_name as by_name_of;
@@ -79,37 +78,14 @@ pub(crate) fn kernel_runs(trace: &RankTrace, by_name: &RunsByName, names: &mut I
     out
 }
 
-table! {
+stored! {
     /// One row per run of a kernel that is compared with those of other ranks.
     pub(crate) struct PartRuns, PartRunRow = "part_runs" by "position" {
         name: u32, "", "position of its name";
         step: Option<u32>, "", "step";
         start_ns: i64, "ns", "start";
         end_ns: i64, "ns", "end";
-    }
-}
-
-pub(crate) fn run_table(runs: &[KernelRun]) -> Batch {
-    let mut table = PartRuns::default();
-    for r in runs {
-        let (name, step) = (r.name.0, r.step);
-        table.push(PartRunRow { name, step, start_ns: r.span.start, end_ns: r.span.end });
-    }
-    table.finish()
-}
-
-pub(crate) fn runs_of<'a>(
-    rows: impl Iterator<Item = (usize, PartRunRow<'a>)>,
-    name_count: usize,
-) -> Result<Vec<KernelRun>, InvalidCell> {
-    let run = |(i, r): (usize, PartRunRow)| {
-        below::<PartRuns>(i, "name", r.name, name_count)?;
-        if r.end_ns < r.start_ns {
-            return Err(InvalidCell::new::<PartRuns>(i, "end_ns", "a time after its start", r.end_ns));
-        }
-        Ok(KernelRun { name: StrId(r.name), step: r.step, span: Span::new(r.start_ns, r.end_ns) })
-    };
-    rows.map(run).collect()
+    } of KernelRun = (KernelRun { name, step, span: Span { start: start_ns, end: end_ns } });
 }
 
 table! {

@@ -12,6 +12,25 @@ use hta_trace::collective::ranks::member_list;
 use hta_trace::collective::{LocalGroup, Members};
 use std::collections::BTreeMap;
 
+/// A process group as one part names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartGroup {
+    /// Index of the part.
+    pub part: u32,
+    /// Index into the groups of its calls.
+    pub local: u32,
+}
+
+impl PartGroup {
+    pub(crate) fn summary(self, parts: &[RankSummary]) -> &RankSummary {
+        &parts[self.part as usize]
+    }
+
+    pub(crate) fn group(self, parts: &[RankSummary]) -> &LocalGroup {
+        &self.summary(parts).calls.groups[self.local as usize]
+    }
+}
+
 /// A process group of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -24,8 +43,8 @@ pub struct Group {
     pub(crate) is_inferred: bool,
     /// Whether a member is not recorded, so that it is not known for whom the others wait.
     pub(crate) misses_rank: bool,
-    /// Pairs of part and local group, by part.
-    pub uses: Vec<(u32, u32)>,
+    /// The groups of the parts that it is, by part.
+    pub uses: Vec<PartGroup>,
 }
 
 impl Group {
@@ -39,6 +58,11 @@ impl Group {
             misses_rank: false,
             uses: Vec::new(),
         }
+    }
+
+    /// The parts that use it.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = u32> {
+        self.uses.iter().map(|u| u.part)
     }
 
     /// Number of members that an instance of the group needs; without a size, the number of ranks seen.
@@ -62,34 +86,34 @@ impl Group {
             (None, _) => String::new(),
         };
         let seen: Vec<u32> =
-            self.uses.iter().filter_map(|(p, _)| parts.get(*p as usize)).map(|p| p.rank).collect();
+            self.parts().filter_map(|part| parts.get(part as usize)).map(|p| p.rank).collect();
         let ranks = self.members.as_ref().map_or_else(|| rank_list(&seen), member_list);
         if name.is_empty() { format!("[{ranks}]") } else { format!("{name} [{ranks}]") }
     }
 }
 
-/// The groups found, and the local groups (part, local group) whose members are unknown.
+/// The groups found, and those of parts whose members are unknown.
 pub(crate) struct Resolved {
     pub(crate) groups: Vec<Group>,
-    pub(crate) unknown: Vec<(u32, u32)>,
+    pub(crate) unknown: Vec<PartGroup>,
 }
 
 /// By program, name, size and truncated list.
-type NamedGroups<'a> = BTreeMap<(u32, Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
+type NamedGroups<'a> = BTreeMap<(u32, Option<&'a str>, Option<u32>, &'a [u32]), Vec<PartGroup>>;
 
 /// Matches the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
 pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
-    let local = |part: u32, g: u32| &parts[part as usize].calls.groups[g as usize];
-    let mut by_members: BTreeMap<&Members, Vec<(u32, u32)>> = BTreeMap::new();
+    let mut by_members: BTreeMap<&Members, Vec<PartGroup>> = BTreeMap::new();
     let mut by_name: NamedGroups = BTreeMap::new();
     let mut unknown = Vec::new();
-    for (part, groups) in used.iter().enumerate() {
-        for &g in groups {
-            let (id, l) = ((part as u32, g), local(part as u32, g));
+    for (part, groups) in (0u32..).zip(used) {
+        for &local in groups {
+            let id = PartGroup { part, local };
+            let (summary, l) = (id.summary(parts), id.group(parts));
             match &l.members {
-                Some(m) if m.contains(parts[part].rank) => by_members.entry(m).or_default().push(id),
+                Some(m) if m.contains(summary.rank) => by_members.entry(m).or_default().push(id),
                 _ if l.name.is_some() && !l.is_of_fused() => {
-                    let key = (parts[part].program(), l.name.as_deref(), l.size, &l.head[..]);
+                    let key = (summary.program(), l.name.as_deref(), l.size, &l.head[..]);
                     by_name.entry(key).or_default().push(id);
                 }
                 _ => unknown.push(id),
@@ -106,7 +130,7 @@ pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
             unknown.extend(uses);
             continue;
         }
-        let mut group = Group::of(local(uses[0].0, uses[0].1));
+        let mut group = Group::of(uses[0].group(parts));
         group.uses = uses;
         groups.push(group);
     }
@@ -116,14 +140,13 @@ pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
 }
 
 /// Divides the uses of one member list into groups.
-fn split(uses: Vec<(u32, u32)>, parts: &[RankSummary]) -> Vec<Group> {
-    let local = |(part, g): (u32, u32)| &parts[part as usize].calls.groups[g as usize];
-    let mut of_part: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+fn split(uses: Vec<PartGroup>, parts: &[RankSummary]) -> Vec<Group> {
+    let mut of_part: BTreeMap<u32, Vec<PartGroup>> = BTreeMap::new();
     for u in uses {
-        of_part.entry(u.0).or_default().push(u);
+        of_part.entry(u.part).or_default().push(u);
     }
-    let names = |list: &[(u32, u32)]| {
-        let mut names: Vec<_> = list.iter().map(|u| local(*u).name.as_deref()).collect();
+    let names = |list: &[PartGroup]| {
+        let mut names: Vec<_> = list.iter().map(|u| u.group(parts).name.as_deref()).collect();
         names.sort_unstable();
         names
     };
@@ -137,10 +160,10 @@ fn split(uses: Vec<(u32, u32)>, parts: &[RankSummary]) -> Vec<Group> {
         for (i, u) in list.iter().enumerate() {
             let key = match (several, same_names) {
                 (false, _) => (None, 0),
-                (true, true) => (local(*u).name.as_deref(), 0),
+                (true, true) => (u.group(parts).name.as_deref(), 0),
                 (true, false) => (None, i),
             };
-            groups.entry(key).or_insert_with(|| Group::of(local(*u))).uses.push(*u);
+            groups.entry(key).or_insert_with(|| Group::of(u.group(parts))).uses.push(*u);
         }
     }
     groups.into_values().collect()

@@ -11,7 +11,7 @@
 //!
 //! A kernel that sends and receives is then an exchange of all ranks. Otherwise `infer` decides.
 
-use crate::job::groups::Group;
+use crate::job::groups::{Group, PartGroup};
 use crate::job::matching::Use;
 use crate::job::part::RankSummary;
 use hta_base::order_statistics::median;
@@ -37,23 +37,23 @@ pub(super) struct InTurn {
     pub(super) uses: Vec<Use>,
 }
 
-/// Takes from the local groups without members, given as (part, local group), those that are one group.
-pub(super) fn in_turn(parts: &[RankSummary], unknown: &mut Vec<(u32, u32)>) -> Vec<InTurn> {
-    let mut programs: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
-    for id in unknown.iter().filter(|(part, _)| !parts[*part as usize].is_left_out) {
-        programs.entry(parts[id.0 as usize].program()).or_default().push(*id);
+/// Takes from the groups of parts without members those that are one group.
+pub(super) fn in_turn(parts: &[RankSummary], unknown: &mut Vec<PartGroup>) -> Vec<InTurn> {
+    let mut programs: BTreeMap<u32, Vec<PartGroup>> = BTreeMap::new();
+    for id in unknown.iter().filter(|id| !id.summary(parts).is_left_out) {
+        programs.entry(id.summary(parts).program()).or_default().push(*id);
     }
     let mut found = Vec::new();
     for (program, ids) in programs {
         let of_program = || parts.iter().filter(|p| p.program() == program && !p.is_left_out);
         let size = of_program().filter_map(RankSummary::program_size).max();
         let wanted = size.map_or_else(|| of_program().count(), |size| size as usize);
-        let is_bare = |id: &(u32, u32)| is_bare(&parts[id.0 as usize], id.1);
+        let is_bare = |id: &PartGroup| is_bare(id.summary(parts), id.local);
         if ids.len() != wanted || of_program().count() != wanted || !ids.iter().all(is_bare) {
             continue;
         }
         let all = |part: u32| (0..parts[part as usize].calls.calls.len() as u32).collect();
-        let uses: Vec<Use> = ids.iter().map(|(part, _)| Use { part: *part, calls: all(*part) }).collect();
+        let uses: Vec<Use> = ids.iter().map(|id| Use { part: id.part, calls: all(id.part) }).collect();
         let Some((first, rest)) = uses.split_first().filter(|(_, rest)| !rest.is_empty()) else { continue };
         if !rest.iter().all(|u| is_one(parts, first, u)) {
             continue;
@@ -62,7 +62,7 @@ pub(super) fn in_turn(parts: &[RankSummary], unknown: &mut Vec<(u32, u32)>) -> V
         let group = Group {
             name: None,
             desc: None,
-            members: Some(Members::listed(ids.iter().map(|(part, _)| parts[*part as usize].rank).collect())),
+            members: Some(Members::listed(ids.iter().map(|id| id.summary(parts).rank).collect())),
             size: Some(wanted as u32),
             is_inferred: true,
             misses_rank: false,

@@ -6,7 +6,7 @@
 //! each far tighter than the distance to any other rank. Otherwise the calls are left unmatched and reported.
 //! The order of rank numbers is not used as evidence.
 
-use crate::job::groups::Group;
+use crate::job::groups::{Group, PartGroup};
 use crate::job::part::RankSummary;
 use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
 use hta_base::order_statistics::median;
@@ -24,7 +24,7 @@ pub(crate) struct Inferred {
 
 /// One part's calls of one nameless group.
 struct PartCalls {
-    id: (u32, u32),
+    id: PartGroup,
     calls: Vec<u32>,
     sequence: CallSequence,
     /// Of fused kernels the host: groups of these may do the same at different places of a step, which looks
@@ -40,18 +40,17 @@ const CLOCKS_MAX: [Ns; 2] = [20_000, 1_000_000];
 /// Largest number of ends compared between two ranks.
 const SAMPLE: usize = 64;
 
-/// Finds groups among local groups without members, given as (part, local group).
-pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
+/// Finds groups among those of parts without members.
+pub(crate) fn infer(parts: &[RankSummary], unknown: &[PartGroup]) -> Vec<Inferred> {
     let mut tokens = KeyNumbers::default();
     // Units with different recorded properties cannot be in one group.
     type Class<'a> = (u32, Option<u32>, Option<&'a str>);
     let mut classes: BTreeMap<Class, Vec<PartCalls>> = BTreeMap::new();
-    for &(part, g) in unknown {
-        let p = &parts[part as usize];
-        let local = &p.calls.groups[g as usize];
+    for &id in unknown {
+        let (p, local) = (id.summary(parts), id.group(parts));
         let calls: Vec<u32> = (0u32..)
             .zip(&p.calls.calls)
-            .filter(|(_, c)| c.shape.group == g && !c.shape.kind.is_point_to_point())
+            .filter(|(_, c)| c.shape.group == id.local && !c.shape.kind.is_point_to_point())
             .map(|(i, _)| i)
             .collect();
         if calls.is_empty() {
@@ -68,23 +67,18 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
             c.shape.kind.is_meeting().then_some(c.arrival())
         };
         let starts = calls.iter().map(start).collect();
-        let unit = PartCalls {
-            id: (part, g),
-            fused_on: local.is_of_fused().then(|| p.host.clone()),
-            calls,
-            sequence,
-            starts,
-        };
+        let unit =
+            PartCalls { id, fused_on: local.is_of_fused().then(|| p.host.clone()), calls, sequence, starts };
         classes.entry((p.program(), local.size, local.name.as_deref())).or_default().push(unit);
     }
     let mut out = Vec::new();
     for ((program, size, name), units) in classes {
-        let distinct: BTreeSet<u32> = units.iter().map(|u| u.id.0).collect();
+        let distinct: BTreeSet<u32> = units.iter().map(|u| u.id.part).collect();
         let of_program = || parts.iter().filter(|p| p.program() == program);
         let known = of_program().filter_map(RankSummary::program_size).max();
         let all = size.or(known).map_or_else(|| of_program().count(), |w| w as usize);
         let is_fused = units.iter().all(|u| u.fused_on.is_some());
-        let first = units.first().filter(|_| is_fused).map(|u| &parts[u.id.0 as usize]);
+        let first = units.first().filter(|_| is_fused).map(|u| u.id.summary(parts));
         let found = sizes(all, first).into_iter().rev().filter(|wanted| *wanted > 1).find_map(|wanted| {
             let clusters = if units.len() <= wanted && distinct.len() == units.len() {
                 agree_all(&units).then(|| vec![(0..units.len()).collect::<Vec<_>>()])
@@ -97,9 +91,9 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         for cluster in clusters {
             let of = |i: &usize| &units[*i];
             let members = (cluster.len() == wanted)
-                .then(|| Members::listed(cluster.iter().map(|i| parts[of(i).id.0 as usize].rank).collect()));
+                .then(|| Members::listed(cluster.iter().map(|i| of(i).id.summary(parts).rank).collect()));
             let size = size.or(members.as_ref().filter(|_| is_fused).map(|m| m.len() as u32));
-            if !cluster.iter().all(|i| is_recorded(&parts[of(i).id.0 as usize], size, members.as_ref())) {
+            if !cluster.iter().all(|i| is_recorded(of(i).id.summary(parts), size, members.as_ref())) {
                 continue;
             }
             out.push(Inferred {
@@ -112,7 +106,7 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
                     misses_rank: false,
                     uses: cluster.iter().map(|i| of(i).id).collect(),
                 },
-                calls: cluster.iter().map(|i| (of(i).id.0, of(i).calls.clone())).collect(),
+                calls: cluster.iter().map(|i| (of(i).id.part, of(i).calls.clone())).collect(),
             });
         }
     }
@@ -202,8 +196,11 @@ fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
     let mut clusters = Vec::new();
     while let Some((&first, others)) = left.split_first() {
         let distance = |&i: &usize| Some((disagreement(&units[first], &units[i])?, i));
-        let mut near: Vec<(Ns, usize)> =
-            others.par_iter().filter(|i| units[**i].id.0 != units[first].id.0).filter_map(distance).collect();
+        let mut near: Vec<(Ns, usize)> = others
+            .par_iter()
+            .filter(|i| units[**i].id.part != units[first].id.part)
+            .filter_map(distance)
+            .collect();
         near.sort_unstable();
         let own = near.get(..size.checked_sub(1)?)?;
         inside = inside.max(own.last().map_or(0, |(d, _)| *d));
@@ -214,7 +211,7 @@ fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
         let mut cluster: Vec<usize> = std::iter::once(first).chain(own.iter().map(|(_, i)| *i)).collect();
         cluster.sort_unstable();
         // Units are in order of part: two of one part, which cannot be in one group, would be neighbours.
-        if cluster.windows(2).any(|w| units[w[0]].id.0 == units[w[1]].id.0) {
+        if cluster.windows(2).any(|w| units[w[0]].id.part == units[w[1]].id.part) {
             return None;
         }
         left.retain(|i| cluster.binary_search(i).is_err());
@@ -242,7 +239,7 @@ mod tests {
         let items = (0..CALLS).map(|i| TokenAtEnd { token: 0, end: end(i) }).collect();
         let calls: Vec<u32> = (0..CALLS as u32).collect();
         PartCalls {
-            id: (part, 0),
+            id: PartGroup { part, local: 0 },
             fused_on: None,
             starts: vec![None; calls.len()],
             sequence: CallSequence::new(items),

@@ -20,6 +20,7 @@ use crate::facts::gaps::{Classifier, GapCause};
 use crate::facts::host_activity::{HostActivity, HostNames};
 use crate::job::ready::TOLERANCE;
 use hashbrown::HashMap;
+use hta_base::stored_name;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
@@ -47,12 +48,10 @@ pub enum TimeUse {
 }
 
 impl TimeUse {
-    const OF_DEVICE: [TimeUse; 5] =
-        [TimeUse::Kernel, TimeUse::Copy, TimeUse::KernelWait, TimeUse::OtherWait, TimeUse::UnlinkedWait];
-
-    pub(crate) fn named(name: &str) -> Option<TimeUse> {
+    fn all() -> impl Iterator<Item = TimeUse> {
         let of_host = HostActivity::ALL.into_iter().map(TimeUse::Host);
-        TimeUse::OF_DEVICE.into_iter().chain(of_host).find(|u| u.name() == name)
+        let waits = [TimeUse::KernelWait, TimeUse::OtherWait, TimeUse::UnlinkedWait];
+        [TimeUse::Kernel, TimeUse::Copy].into_iter().chain(waits).chain(of_host)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -66,6 +65,8 @@ impl TimeUse {
         }
     }
 }
+
+stored_name!(TimeUse, TimeUse::all(), name);
 
 /// One cause of time in a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! aligned (`messages`). An instance that some members did not record is kept with the members that did;
 //! other instances are not affected.
 
-use crate::job::groups::Group;
+use crate::job::groups::{Group, PartGroup};
 use crate::job::part::RankSummary;
 use hashbrown::HashMap;
 use hta_trace::collective::{CollectiveCall, CollectiveKind};
@@ -117,8 +117,8 @@ pub(crate) struct Matched {
     pub(crate) groups: Vec<Group>,
     pub(crate) instances: Vec<Instance>,
     pub(super) members: Vec<Member>,
-    /// Maps (part, its local group) to the group.
-    of_local: HashMap<(u32, u32), u32>,
+    /// Index of the group that each of a part is.
+    of_local: HashMap<PartGroup, u32>,
     /// Different kinds that members of one group gave for one number: (group, number, kinds).
     pub(crate) conflicts: Vec<(u32, u64, Vec<CollectiveKind>)>,
 }
@@ -144,7 +144,7 @@ impl Matched {
 
     /// The group of one part's local group; `None` if it is unknown.
     pub(crate) fn group_of(&self, part: u32, local: u32) -> Option<u32> {
-        self.of_local.get(&(part, local)).copied()
+        self.of_local.get(&PartGroup { part, local }).copied()
     }
 
     pub(crate) fn add(

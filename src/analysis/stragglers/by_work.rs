@@ -130,7 +130,7 @@ fn is_group(job: &Job, parts: &[u32]) -> bool {
         .is_some_and(|h| (0..job.parts.len() as u32).all(|p| (host(&p) == Some(h)) == parts.contains(&p)));
     is_host
         || job.matched.groups.iter().any(|g: &crate::job::Group| {
-            let members: BTreeSet<u32> = g.uses.iter().map(|(part, _)| *part).collect();
+            let members: BTreeSet<u32> = g.parts().collect();
             members.len() == parts.len() && parts.iter().all(|p| members.contains(p))
         })
 }

@@ -10,6 +10,7 @@ mod groups;
 pub mod role;
 pub mod rollup;
 pub mod schema;
+pub mod stored;
 pub mod typed;
 pub mod value;
 pub mod view;

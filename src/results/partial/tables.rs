@@ -1,8 +1,10 @@
 //! The tables of a partial that belong to no analysis: its files, its ranks, and the list of the ranks'
 //! tables.
 
-use hta_base::table;
+use crate::run::RankResults;
+use hta_base::health::{Counter, CounterTally};
 use hta_base::table::schema::{TableSpec, Text};
+use hta_base::{stored, table};
 
 table! {
     /// One row per input file. Kinds of errors: io, empty, not_a_trace, other_format, unknown_content,
@@ -30,7 +32,7 @@ table! {
     }
 }
 
-table! {
+stored! {
     /// One row per rank.
     pub(crate) struct PartialRanks, PartialRankRow = "set_ranks" by "rank" {
         rank;
@@ -43,17 +45,21 @@ table! {
         defect_count: u32, "", "number of rows in `set_health`";
         is_front_end: bool, "", "the front end of an engine: beside other ranks it is left out";
         has_part: bool, "", "a part for the joined job is stored, because an analysis compares ranks";
-    }
+    } of RankResults = (RankResults {
+        rank, source: rank_source, file, partials, inventory, part, health, era: time_era, base: base_ns,
+        world: world_size, unpacked: unpacked_bytes, is_front_end,
+    }), u32 = (defect_count), bool = (has_part);
+    read { let (partials, inventory, part, health) = Default::default(); }
 }
 
-table! {
+stored! {
     /// One row per kind of defect in a rank's file.
     pub(crate) struct Tallies, TallyRow = "set_health" by "rank, counter" {
         counter: Text, "", "name of the counter";
         count: u64, "", "number of occurrences";
         first_byte: Option<u64>, "bytes", "offset of the first occurrence in the unpacked file";
         example: Text, "", "example: the first occurrence";
-    }
+    } of Counter = (counter), CounterTally = (CounterTally { count, first_byte, example });
 }
 
 table! {

@@ -124,7 +124,7 @@ pub struct StoredRows {
 }
 
 /// A partial that is in a store.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StoredPartial {
     /// Stem of its analysis, or [`INVENTORY`] or [`PART`].
     pub(crate) of: &'static str,

@@ -1,5 +1,7 @@
 //! Kinds of collectives, and which members wait for which in each.
 
+use hta_base::stored_name;
+
 /// The operation of a collective. `collective_kind` of the kernel rules parses its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectiveKind {
@@ -20,6 +22,8 @@ pub enum CollectiveKind {
     Fused,
     Unknown,
 }
+
+stored_name!(CollectiveKind, CollectiveKind::ALL, name);
 
 impl CollectiveKind {
     pub const ALL: [CollectiveKind; 14] = [

@@ -140,8 +140,8 @@ fn ends_of_pipelines(lane: &ExposedLane, messages: &StageMessages) -> BTreeSet<u
         if messages.has(job, Member { part, call: i }) {
             stages = Some(group);
         } else if let Some(pipeline) = stages.take() {
-            let is_stage = |part: u32| pipeline.uses.iter().any(|(p, _)| *p == part);
-            if group.uses.iter().filter(|(p, _)| is_stage(*p)).count() > 1 {
+            let is_stage = |part: &u32| pipeline.parts().any(|p| p == *part);
+            if group.parts().filter(is_stage).count() > 1 {
                 out.insert(i);
             }
         }

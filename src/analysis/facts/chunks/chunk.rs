@@ -1,5 +1,6 @@
 //! A chunk of a pipeline: what one rank computes for one micro-batch in one stage.
 
+use hta_base::stored_name;
 use hta_base::units::{Ns, Span};
 
 /// What a chunk computes.
@@ -13,6 +14,8 @@ pub(crate) enum ChunkKind {
     /// The rest of a backward pass: gradients of the weights.
     Weight,
 }
+
+stored_name!(ChunkKind, ChunkKind::ALL, letter);
 
 impl ChunkKind {
     pub(crate) const ALL: [ChunkKind; 4] =

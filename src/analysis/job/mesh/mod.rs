@@ -162,9 +162,9 @@ impl Mesh {
             programs.push(mesh);
         }
         let listed = |g: &Group| {
-            g.uses.iter().find_map(|(part, local)| {
-                let (program, families) = of_part.get(*part as usize)?;
-                Some((*program, families.get(*local as usize).copied().flatten()?))
+            g.uses.iter().find_map(|u| {
+                let (program, families) = of_part.get(u.part as usize)?;
+                Some((*program, families.get(u.local as usize).copied().flatten()?))
             })
         };
         let of_group = matched.groups.iter().map(|g| listed(g).or_else(|| place_of(&programs, g)));

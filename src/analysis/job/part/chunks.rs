@@ -1,12 +1,11 @@
 //! The chunks of a rank's pipeline as a table of its summary.
 
-use crate::facts::chunks::{ChunkKind, ChunkName, PipelineChunk};
-use hta_base::table;
-use hta_base::table::checked::InvalidCell;
-use hta_base::table::schema::{Batch, Text};
+use crate::facts::chunks::{ChunkName, PipelineChunk};
+use hta_base::stored;
+use hta_base::table::schema::Text;
 use hta_base::units::Span;
 
-table! {
+stored! {
     /// One row per chunk of a pipeline.
     pub(crate) struct PartChunks, PartChunkRow = "part_chunks" by "submit_ns" {
         submit_ns: i64, "ns", "when its first work was submitted";
@@ -22,52 +21,17 @@ table! {
         idle_ns: i64, "ns", "time inside in which the device does nothing";
         work_count: u32, "", "kernels or operators";
         is_named: bool, "", "an annotation names it";
+    } of PipelineChunk = (PipelineChunk {
+        submit: submit_ns, span: Span { start: start_ns, end: end_ns },
+        name: ChunkName { kind, stage, batch: micro_batch }, with, step, idle: idle_ns, work_count, is_named,
+    });
+    write {
+        let with_kind = &with.map(|w| w.kind);
+        let with_stage = &with.and_then(|w| w.stage);
+        let with_micro_batch = &with.and_then(|w| w.batch);
     }
-}
-
-pub(super) fn chunk_table(chunks: &[PipelineChunk]) -> Batch {
-    let mut table = PartChunks::default();
-    for c in chunks {
-        table.push(PartChunkRow {
-            submit_ns: c.submit,
-            start_ns: c.span.start,
-            end_ns: c.span.end,
-            kind: c.name.kind.letter(),
-            stage: c.name.stage,
-            micro_batch: c.name.batch,
-            with_kind: c.with.map(|w| w.kind.letter()),
-            with_stage: c.with.and_then(|w| w.stage),
-            with_micro_batch: c.with.and_then(|w| w.batch),
-            step: c.step,
-            idle_ns: c.idle,
-            work_count: c.work_count,
-            is_named: c.is_named,
-        });
+    read {
+        let name = |kind| ChunkName { kind, stage: with_stage, batch: with_micro_batch };
+        let with = Option::map(with_kind, name);
     }
-    table.finish()
-}
-
-pub(super) fn chunks_of<'a>(
-    rows: impl Iterator<Item = (usize, PartChunkRow<'a>)>,
-) -> Result<Vec<PipelineChunk>, InvalidCell> {
-    let kind = |row, column, letter: &str| {
-        ChunkKind::of_letter(letter).ok_or_else(|| InvalidCell::unknown::<PartChunks>(row, column, letter))
-    };
-    let chunk = |(i, r): (usize, PartChunkRow<'a>)| {
-        let with = r.with_kind.map(|letter| kind(i, "with_kind", letter)).transpose()?;
-        if r.end_ns < r.start_ns {
-            return Err(InvalidCell::new::<PartChunks>(i, "end_ns", "a time after its start", r.end_ns));
-        }
-        Ok(PipelineChunk {
-            submit: r.submit_ns,
-            span: Span::new(r.start_ns, r.end_ns),
-            name: ChunkName { kind: kind(i, "kind", r.kind)?, stage: r.stage, batch: r.micro_batch },
-            with: with.map(|kind| ChunkName { kind, stage: r.with_stage, batch: r.with_micro_batch }),
-            step: r.step,
-            idle: r.idle_ns,
-            work_count: r.work_count,
-            is_named: r.is_named,
-        })
-    };
-    rows.map(chunk).collect()
 }

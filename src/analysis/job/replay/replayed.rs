@@ -82,14 +82,10 @@ impl ReplayedJob {
         self.replay.shorter_steps(&self.transfers(saved)).into_iter().sum()
     }
 
-    /// By part and call: how much less it waits for others if some calls take less time to transfer, ns.
-    pub(crate) fn waits_of_transfers(&self, saved: impl Fn(Member) -> Ns) -> BTreeMap<(u32, u32), Ns> {
+    /// How much less a call waits for others if some calls take less time to transfer, ns.
+    pub(crate) fn waits_of_transfers(&self, saved: impl Fn(Member) -> Ns) -> BTreeMap<Member, Ns> {
         let waits = self.replay.waits_less(&self.transfers(saved)).into_iter().enumerate();
-        let of_call = |(i, ns)| {
-            let m = self.replay.member(i);
-            ((m.part, m.call), ns)
-        };
-        waits.filter(|(_, ns)| *ns > 0).map(of_call).collect()
+        waits.filter(|(_, ns)| *ns > 0).map(|(i, ns)| (self.replay.member(i), ns)).collect()
     }
 
     fn transfers(&self, saved: impl Fn(Member) -> Ns) -> Removed {

@@ -1,6 +1,6 @@
 //! Reads a mapped set back from its tables. Any tables give a set or an error.
 
-use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
+use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{FileRow, Files, PartialContents, PartialRanks, PartialRow, Partials, Tallies};
 use crate::results::constant::constant;
 use crate::run::RankResults;
@@ -8,9 +8,10 @@ use crate::store::{INVENTORY, PART, PartialStore, RANK, StateTable, StoredPartia
 use arrow_array::RecordBatch;
 use hta_analysis::job::RankSummary;
 use hta_analysis::registry::ANALYSES;
-use hta_base::health::{COUNTERS, Health};
+use hta_base::health::Health;
 use hta_base::table::checked::InvalidCell;
 use hta_base::table::schema::{Batch, Table, TableSpec};
+use hta_base::table::stored::Stored;
 use hta_base::units::MemoryLimit;
 use hta_read::error::ReadError;
 use hta_read::input::{Input, ToldRole};
@@ -109,8 +110,9 @@ pub fn state(stored: Vec<StateTable>) -> Result<PartialState, InvalidCell> {
     let of_rows = tables.0.get(&(SET, PartialRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
     let list = tables.rest(PartialRanks::SPEC)?;
     let mut ranks: Vec<RankResults> = Vec::new();
-    for (i, row) in PartialRanks::rows(&list).enumerate() {
-        let rank = row.rank;
+    for (i, whole) in PartialRanks::wholes(&list).enumerate() {
+        let (mut of_rank, defect_count, has_part) = whole?;
+        let rank = of_rank.rank;
         if let Some(before) = ranks.last().filter(|d| d.rank >= rank) {
             return Err(InvalidCell::new::<PartialRanks>(
                 i,
@@ -122,27 +124,15 @@ pub fn state(stored: Vec<StateTable>) -> Result<PartialState, InvalidCell> {
         if of_rows.get(i) != Some(&rank) {
             return Err(InvalidCell::new::<PartialRanks>(i, RANK, rank, "another rank"));
         }
-        let source = SOURCES.into_iter().find(|s| s.name() == row.rank_source);
-        let era = ERAS.into_iter().find(|e| e.name() == row.time_era);
-        let (partials, part) = tables.partials(rank, row.has_part)?;
+        let (partials, part) = tables.partials(rank, has_part)?;
         let mut partials = partials.into_iter();
         let inventory = partials.next();
-        ranks.push(RankResults {
-            rank,
-            source: source
-                .ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "rank_source", row.rank_source))?,
-            file: row.file.to_string(),
-            partials: partials.collect(),
-            inventory: inventory
-                .ok_or_else(|| InvalidCell::new::<PartialRanks>(i, "rank", "its inventory", "none"))?,
-            part,
-            health: tables.health(rank, row.defect_count as usize)?,
-            era: era.ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "time_era", row.time_era))?,
-            base: row.base_ns,
-            world: row.world_size,
-            unpacked: row.unpacked_bytes,
-            is_front_end: row.is_front_end,
-        });
+        of_rank.inventory =
+            inventory.ok_or_else(|| InvalidCell::new::<PartialRanks>(i, "rank", "its inventory", "none"))?;
+        of_rank.partials = partials.collect();
+        of_rank.part = part;
+        of_rank.health = tables.health(rank, defect_count as usize)?;
+        ranks.push(of_rank);
     }
     let files = seen(&tables.rest(Files::SPEC)?, &ranks)?;
     tables.all_taken()?;
@@ -335,14 +325,12 @@ impl TakenTables {
     fn health(&mut self, rank: u32, count: usize) -> Result<Health, InvalidCell> {
         let (_, list) = self.take(SET, Tallies::SPEC, rank, count)?;
         let mut health = Health::default();
-        for (i, row) in Tallies::rows(&list).enumerate() {
-            let counter = COUNTERS.iter().find(|c| c.name == row.counter).map(|c| c.id);
-            let counter =
-                counter.ok_or_else(|| InvalidCell::unknown::<Tallies>(i, "counter", row.counter))?;
+        for (i, whole) in Tallies::wholes(&list).enumerate() {
+            let (counter, tally) = whole?;
             if health.count(counter) > 0 {
-                return Err(InvalidCell::new::<Tallies>(i, "counter", "each once", row.counter));
+                return Err(InvalidCell::new::<Tallies>(i, "counter", "each once", counter.spec().name));
             }
-            health.add(counter, row.count, row.first_byte, row.example);
+            health.add(counter, tally.count, tally.first_byte, &tally.example);
         }
         Ok(health)
     }

@@ -17,13 +17,8 @@ use hta_analysis::job::PART_TABLES;
 use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::TableSpec;
 use hta_compat as compat;
-use hta_trace::meta::{RankSource, TimeEra};
 
 const SET: &str = "set";
-
-const ERAS: [TimeEra; 4] = [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown];
-const SOURCES: [RankSource; 4] =
-    [RankSource::File, RankSource::Name, RankSource::Position, RankSource::Process];
 
 /// Reads a table of a state from any bytes.
 ///

@@ -2,14 +2,13 @@
 
 use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{
-    ContentRow, FileRow, Files, PartialContents, PartialRankRow, PartialRanks, PartialRow, Partials, Tallies,
-    TallyRow,
+    ContentRow, FileRow, Files, PartialContents, PartialRanks, PartialRow, Partials, Tallies,
 };
-use crate::run::{MappedSet, RankResults, Task};
+use crate::run::{MappedSet, Task};
 use crate::store::{PartialStore, RankRows, StoredPartial};
 use hta_analysis::registry::ANALYSES;
-use hta_base::health::Health;
 use hta_base::table::schema::{Batch, TableSpec};
+use hta_base::table::stored::Stored;
 use hta_read::error::ReadError;
 use hta_trace::meta::RankSource;
 use std::collections::BTreeMap;
@@ -33,7 +32,11 @@ pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
         if let Some(part) = &d.part {
             list(&mut contents, part);
         }
-        for batch in [rank(d), health(&d.health), partials.finish(), contents.finish()] {
+        let mut tallies = Tallies::default();
+        d.health.iter().for_each(|(counter, tally)| tallies.put((&counter, tally)));
+        let defects = d.health.iter().count() as u32;
+        let rank = PartialRanks::of([(d, &defects, &d.part.is_some())]);
+        for batch in [rank.finish(), tallies.finish(), partials.finish(), contents.finish()] {
             own.push(SET, d.rank, batch)?;
         }
     }
@@ -95,32 +98,6 @@ impl StateTables {
     fn give(self, each: &mut EachTable) -> io::Result<()> {
         self.0.into_iter().try_for_each(|((of, _), (spec, rows))| each(of, spec, &rows))
     }
-}
-
-fn rank(d: &RankResults) -> Batch {
-    let mut table = PartialRanks::default();
-    table.push(PartialRankRow {
-        rank: d.rank,
-        rank_source: d.source.name(),
-        file: &d.file,
-        time_era: d.era.name(),
-        base_ns: d.base,
-        world_size: d.world,
-        unpacked_bytes: d.unpacked,
-        defect_count: d.health.iter().count() as u32,
-        is_front_end: d.is_front_end,
-        has_part: d.part.is_some(),
-    });
-    table.finish()
-}
-
-fn health(health: &Health) -> Batch {
-    let mut table = Tallies::default();
-    for (counter, tally) in health.iter() {
-        let (first_byte, example) = (tally.first_byte, tally.example.as_str());
-        table.push(TallyRow { counter: counter.spec().name, count: tally.count, first_byte, example });
-    }
-    table.finish()
 }
 
 fn files(set: &MappedSet) -> Batch {

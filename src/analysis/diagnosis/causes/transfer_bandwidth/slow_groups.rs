@@ -129,7 +129,7 @@ impl SlowGroups {
             for (own, m) in *calls {
                 let saved = (job.transfer_ns(*m).unwrap_or(0) as f64 * (1.0 - own / usual)) as Ns;
                 if saved > 0 {
-                    self.saved.by_call.insert((m.part, m.call), saved);
+                    self.saved.by_call.insert(*m, saved);
                 }
             }
         }
@@ -203,8 +203,8 @@ fn family(job: &Job, link: TransferLink) -> Option<(String, usize, Option<u32>, 
     let size = ranks.len();
     let is_member =
         |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.binary_search(&p.rank).is_ok());
-    let parts = g.uses.iter().map(|(part, _)| part).filter(|part| is_member(part));
-    let hosts: BTreeSet<&str> = parts.filter_map(|part| job.parts[*part as usize].host.as_deref()).collect();
+    let parts = g.parts().filter(|part| is_member(part));
+    let hosts: BTreeSet<&str> = parts.filter_map(|part| job.parts[part as usize].host.as_deref()).collect();
     let distance = match Members::listed(ranks) {
         Members::Regular { stride, .. } => Some(stride),
         Members::Listed(_) => None,
