@@ -113,12 +113,7 @@ pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
     let mut table = DiffCauses::default();
     let mut view = View {
         title: "Causes gone, new and changed".to_string(),
-        columns: vec![
-            ("", Align::Left),
-            ("base", Align::Right),
-            ("test", Align::Right),
-            ("cause", Align::Left),
-        ],
+        columns: vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("cause", Align::Left)],
         rows: Vec::new(),
         notes: Vec::new(),
     };

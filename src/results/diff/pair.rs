@@ -1,6 +1,7 @@
 //! Two runs, each read from its results, and what compares them.
 
 use crate::diff::causes;
+use crate::diff::iterations::IterationChanges;
 use crate::diff::population::{Population, PopulationError};
 use crate::diff::read_set::ComparedRun;
 use crate::diff::report::{DiffBasis, compare, compared};
@@ -43,6 +44,14 @@ impl RunPair {
     pub(crate) fn is_by_category(&self, options: &Options) -> bool {
         let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
         chosen.is_ok_and(|p| p.has_two_vendors())
+    }
+
+    /// The iterations of an engine in both, as `diff_iterations` has them; of all ranks where steps cannot be
+    /// compared.
+    pub(crate) fn iterations(&self, options: &Options) -> Batch {
+        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
+        let all = || self.sets().map(|set| set.iterations.iter().collect());
+        IterationChanges::new(chosen.map_or_else(|_| all(), |p| p.iterations())).table()
     }
 
     /// What they are compared by.

@@ -9,7 +9,7 @@ use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
 use crate::diff::sentences::observations;
 use crate::diff::set::{Set, WorkSide};
-use crate::diff::summary::{Metric, MetricPair, Trend, is_fused_apart, pair};
+use crate::diff::summary::{Metric, MetricPair, is_fused_apart, pair};
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
@@ -51,8 +51,7 @@ pub(crate) fn compare(
     let rows = compare_names(&p, by);
     let grade = ComparisonGrade::new(&p, &found);
     let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p), grade.table()];
-    let [before, after] = p.iterations();
-    let iterations = IterationChanges::new(&before, &after);
+    let iterations = IterationChanges::of_both(p.iterations());
     tables.push(
         iterations.as_ref().map_or_else(|| DiffIterations::default().finish(), IterationChanges::table),
     );
@@ -173,7 +172,7 @@ fn judged(verdicts: &[ThresholdVerdict]) -> View {
 fn parts(p: &Population) -> View {
     let step = pair(p, Metric::StepTime);
     let all: Vec<(Metric, MetricPair)> = Metric::ALL.into_iter().map(|m| (m, pair(p, m))).collect();
-    let (has_shares, has_noise) = (step.is_changed(), step.error().is_some());
+    let (has_shares, has_noise) = (step.is_changed(), step.compared().error.is_some());
     // What neither side has is left out, but not that a part is gone.
     let is_shown = |(metric, pair): &&(Metric, MetricPair)| {
         *metric == Metric::StepTime || pair.base.mean.num != 0 || pair.test.mean.num != 0
@@ -195,13 +194,12 @@ fn parts(p: &Population) -> View {
             row.push(fmt_pct(share));
         }
         if has_noise {
-            row.push(if is_told { surety(pair) } else { "-" }.to_string());
+            row.push(if is_told { pair.trend().noise() } else { "-" }.to_string());
         }
         row
     };
     let what = whole(p);
-    let mut columns =
-        vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
+    let mut columns = vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
     columns.push(("of base", Align::Right));
     let mut notes = vec![format!("the rows from compute to idle sum to the {what} time")];
     if has_shares {
@@ -219,15 +217,6 @@ fn parts(p: &Population) -> View {
     }
     let title = format!("What the {what} consists of");
     View { title, columns, rows: shown.iter().map(row).collect(), notes }
-}
-
-fn surety(pair: &MetricPair) -> &'static str {
-    match pair.trend() {
-        Trend::Same => "",
-        Trend::Slower | Trend::Faster => "beyond",
-        Trend::WithinNoise => "within",
-        Trend::Unknown => "-",
-    }
 }
 
 /// How many names changed in which way.
@@ -298,13 +287,7 @@ fn named(
     if shown.iter().any(|n| kind(n) == WITHIN) {
         notes.push(format!("{WITHIN}: the change is within three standard errors over steps"));
     }
-    let mut columns = vec![
-        ("", Align::Left),
-        ("name", Align::Left),
-        ("base", Align::Right),
-        ("test", Align::Right),
-        ("change", Align::Right),
-    ];
+    let mut columns = vec![("", Align::Left), ("name", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
     columns.extend(has_shares.then_some(("share", Align::Right)));
     let title = format!("{title} by {key}, per {}", p.scope());
     Some(View { title, columns, rows: shown.iter().map(row).collect(), notes })

@@ -1,14 +1,15 @@
 //! What stands out in a comparison, in sentences: the step, the parts that changed, and the names behind it.
 
-use crate::diff::exact::{ExactFraction, MIN_STEPS};
+use crate::diff::exact::ExactFraction;
 use crate::diff::names::NameChange;
 use crate::diff::population::Population;
 use crate::diff::set::WorkSide;
-use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, Trend, is_fused_apart, pair};
+use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, is_fused_apart, pair};
 use crate::diff::threshold::noise;
 use crate::diff::words::{kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{DiffNames, STEM, Summaries};
 use hta_analysis::api::{Certainty, Observation};
+use hta_base::table::compare::{MIN_STEPS, Trend};
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_base::wording::names::clip;
 
@@ -125,7 +126,7 @@ pub(crate) fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observati
         sentence,
         table,
     };
-    let is_sure = step.is_significant() == Some(true);
+    let is_sure = step.compared().is_significant == Some(true);
     let certainty = if is_sure { Certainty::Measured } else { Certainty::Inferred };
     let mut all = vec![observation(step.delta(), certainty, of_whole(p, &step), Summaries::SPEC.name)];
     if let Some((cost, sentence)) = of_parts(p, &step) {

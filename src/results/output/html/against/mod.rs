@@ -1,15 +1,15 @@
 //! Two results folders beside each other: the page of one run with another as its baseline (`hta report
 //! --against`).
 //!
-//! Everything is computed from the tables of both folders. Steps, kernels and causes are compared by
-//! [`crate::diff`], as `hta diff` does with the traces; the other figures are means over steps whose noise is
-//! that of the steps.
+//! Everything is computed from the tables of both folders. Steps, kernels, causes and iterations are compared
+//! by [`crate::diff`], as `hta diff` does with the traces; the other figures are declared as
+//! [comparisons](hta_base::table::compare::Comparison) of a table.
 //!
 //! ```text
 //!   tables of A  --ComparedRun-->  \
-//!                                   RunPair::compare -> parts, names, causes \
-//!   tables of B  --ComparedRun-->  /                                          Section of the page
-//!   tables of A and B  ------------ account, efficiency, memory, serving -> /
+//!                                   RunPair::compare -> parts, names, causes, iterations \
+//!   tables of B  --ComparedRun-->  /                                                      Section of the page
+//!   tables of A and B  ------------> Comparison::rows -> account, efficiency, memory ->  /
 //! ```
 
 mod account;
@@ -44,6 +44,8 @@ pub struct Against {
     /// Whether names of kernels are of no use, so that categories stand for them.
     is_by_category: bool,
     causes: Option<Batch>,
+    /// Iterations of an engine by phase and batch.
+    iterations: Batch,
     population: Vec<String>,
     pub differences: SetDifferences,
     /// What cannot be compared, and why.
@@ -67,6 +69,7 @@ impl Against {
             categories: Vec::new(),
             is_by_category: pair.is_by_category(options),
             causes: None,
+            iterations: pair.iterations(options),
             population: Vec::new(),
             differences: SetDifferences::default(),
             notes: pair.notes().cloned().collect(),
@@ -137,11 +140,10 @@ impl Against {
             add("causes", names::causes(table, texts));
         }
         type Part = fn(&Results, &Results, &mut Texts) -> Result<Grid, ResultsError>;
-        let parts: [(&'static str, &str, Part); 4] = [
+        let parts: [(&'static str, &str, Part); 3] = [
             ("account", "the account of time", account::account),
             ("efficiency", "efficiency", account::efficiency),
             ("memory", "peaks of memory", peaks::memory),
-            ("serving", "iterations", serving::serving),
         ];
         let mut notes = self.notes.clone();
         for (name, words, part) in parts {
@@ -154,6 +156,7 @@ impl Against {
                 grid => add(name, grid?),
             }
         }
+        add("serving", serving::serving(&self.iterations, texts));
         section.notes = notes;
         Ok(section)
     }
