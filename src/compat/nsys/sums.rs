@@ -4,11 +4,11 @@ use crate::nsys::distribution::Distribution;
 use crate::nsys::names::shown_dimensions;
 use crate::nsys::samples::{Quantity, Samples, SummaryKey, key};
 use hta_analysis::api::{Partial, rows};
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{PrintedColumn, View, number, text};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-type SumColumns = Vec<(&'static str, Align)>;
+type SumColumns = Vec<PrintedColumn<'static>>;
 
 /// The values of one row.
 type RowValues = BTreeMap<Quantity, Distribution>;
@@ -62,9 +62,9 @@ fn times(title: &str, partials: &[Partial], count: &'static str, keys: &[SumKeyC
     let all: i128 = groups.iter().map(|(_, values)| of(values).total()).sum();
     let mut columns: SumColumns =
         ["Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
-            .map(|heading| (heading, Align::Right))
+            .map(number)
             .to_vec();
-    columns.extend(keys.iter().map(|k| (k.0, Align::Left)));
+    columns.extend(keys.iter().map(|k| text(k.0)));
     let row = |(key, values): &(SummaryKey<&str>, RowValues)| {
         let d = of(values);
         let mut row = vec![share(d.total(), all), d.total().to_string(), d.count().to_string()];
@@ -118,8 +118,8 @@ pub(crate) fn memory_sizes(title: &str, partials: &[Partial]) -> View {
     let ratio = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{:.6}", v / 1e6));
     let exact = |v: Option<i64>| v.map_or_else(String::new, |v| megabytes(i128::from(v)));
     let headings = ["Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)"];
-    let mut columns: SumColumns = headings.map(|heading| (heading, Align::Right)).to_vec();
-    columns.push(("Operation", Align::Left));
+    let mut columns: SumColumns = headings.map(number).to_vec();
+    columns.push(text("Operation"));
     let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let d = values.get(&Quantity::Bytes).cloned().unwrap_or_default();
         vec![
@@ -165,14 +165,14 @@ pub(crate) fn executions(title: &str, partials: &[Partial]) -> View {
         "KMax (ns)",
         "KStdDev (ns)",
     ];
-    let mut columns: SumColumns = HEADINGS.map(|heading| (heading, Align::Right)).to_vec();
-    columns.extend([("API Name", Align::Left), ("Kernel Name", Align::Left)]);
+    let mut columns: SumColumns = HEADINGS.map(number).to_vec();
+    columns.extend([text("API Name"), text("Kernel Name")]);
     let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
-        let text = |t: Option<&str>| t.unwrap_or_default().to_string();
+        let shown = |t: Option<&str>| t.unwrap_or_default().to_string();
         let mut row = vec![
-            text(key.process),
-            text(key.thread),
+            shown(key.process),
+            shown(key.thread),
             whole(key.device),
             of(Quantity::Time).count().to_string(),
             of(Quantity::Queue).count().to_string(),
@@ -180,7 +180,7 @@ pub(crate) fn executions(title: &str, partials: &[Partial]) -> View {
         for quantity in [Quantity::Time, Quantity::Api, Quantity::Queue, Quantity::Kernel] {
             row.extend(spread(&of(quantity)));
         }
-        row.extend([key.name.to_string(), text(key.kernel)]);
+        row.extend([key.name.to_string(), shown(key.kernel)]);
         row
     };
     let rows = groups(partials, Quantity::Time).into_iter().map(row).collect();
@@ -202,8 +202,8 @@ pub(crate) fn projections(title: &str, partials: &[Partial]) -> View {
         "Avg Range Lvl",
         "Avg Num Child",
     ];
-    let mut columns: SumColumns = vec![("Range", Align::Left), ("Style", Align::Left)];
-    columns.extend(HEADINGS.map(|heading| (heading, Align::Right)));
+    let mut columns: SumColumns = vec![text("Range"), text("Style")];
+    columns.extend(HEADINGS.map(number));
     let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
         let projected = of(Quantity::Time);
@@ -236,24 +236,24 @@ pub(crate) fn range_kernels(title: &str, partials: &[Partial]) -> View {
         "Max (ns)",
         "StdDev (ns)",
     ];
-    let mut columns: SumColumns = vec![("NVTX Range", Align::Left), ("Style", Align::Left)];
-    columns.extend(HEADINGS.map(|heading| (heading, Align::Right)));
-    columns.push(("Kernel Name", Align::Left));
+    let mut columns: SumColumns = vec![text("NVTX Range"), text("Style")];
+    columns.extend(HEADINGS.map(number));
+    columns.push(text("Kernel Name"));
     let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
-        let text = |t: Option<&str>| t.unwrap_or_default().to_string();
+        let shown = |t: Option<&str>| t.unwrap_or_default().to_string();
         let d = of(Quantity::Time);
         let mut row = vec![
             range_text(key.name),
-            text(key.style),
-            text(key.process),
-            text(key.thread),
+            shown(key.style),
+            shown(key.process),
+            shown(key.thread),
             of(Quantity::Range).count().to_string(),
             d.count().to_string(),
             d.total().to_string(),
         ];
         row.extend(spread(&d));
-        row.push(text(key.kernel));
+        row.push(shown(key.kernel));
         row
     };
     let rows = groups(partials, Quantity::Time).into_iter().map(row).collect();

@@ -13,7 +13,7 @@
 use crate::diff::STEM;
 use hta_analysis::api::{Certainty, Observation};
 use hta_analysis::iterations::{IterationRow, IterationsTable};
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{View, number, text};
 use hta_base::table;
 use hta_base::table::compare::{ComparedFigure, Noise, RunFigure};
 use hta_base::table::schema::{Batch, Table, Text};
@@ -327,14 +327,14 @@ impl IterationChanges {
         View {
             title: "Iterations by phase and batch, before and after".to_string(),
             columns: vec![
-                ("phase", Align::Left),
-                ("batch", Align::Right),
-                ("iterations", Align::Left),
-                ("", Align::Left),
-                ("base", Align::Right),
-                ("test", Align::Right),
-                ("change", Align::Right),
-                ("noise", Align::Left),
+                text("phase"),
+                number("batch"),
+                text("iterations"),
+                text(""),
+                number("base"),
+                number("test"),
+                number("change"),
+                text("noise"),
             ],
             rows,
             notes,

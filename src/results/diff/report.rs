@@ -14,7 +14,7 @@ use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
 use hta_analysis::api::{Options, Output};
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{View, number, text};
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct};
 use hta_base::wording::counts::{counted, plural};
@@ -132,7 +132,7 @@ fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
     };
     View {
         title: format!("Before and after, mean per {}", p.scope()),
-        columns: vec![("set", Align::Left), ("step", Align::Right), (marks, Align::Left)],
+        columns: vec![text("set"), number("step"), text(marks)],
         rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
         notes: notes(p, found, options),
     }
@@ -158,7 +158,7 @@ fn judged(verdicts: &[ThresholdVerdict]) -> View {
     let unknown = verdicts.iter().filter(|v| v.is_unknown);
     View {
         title: "Thresholds".to_string(),
-        columns: vec![("--fail-if", Align::Left), ("", Align::Left), ("base -> test", Align::Left)],
+        columns: vec![text("--fail-if"), text(""), text("base -> test")],
         rows: verdicts.iter().map(row).collect(),
         notes: verdicts
             .iter()
@@ -199,17 +199,17 @@ fn parts(p: &Population) -> View {
         row
     };
     let what = whole(p);
-    let mut columns = vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
-    columns.push(("of base", Align::Right));
+    let mut columns = vec![text(""), number("base"), number("test"), number("change")];
+    columns.push(number("of base"));
     let mut notes = vec![format!("the rows from compute to idle sum to the {what} time")];
     if has_shares {
-        columns.push(("share", Align::Right));
+        columns.push(number("share"));
         notes.push(format!("share: of the change of the {what} time"));
     } else {
         notes.push(format!("no shares: a {what} that changes by less than 1 % has no change to divide"));
     }
     if has_noise {
-        columns.push(("noise", Align::Left));
+        columns.push(text("noise"));
         notes.push("noise: beyond, or within three standard errors over steps".to_string());
     }
     if shown.iter().any(|(metric, _)| *metric == Metric::Unmatched) {
@@ -287,8 +287,8 @@ fn named(
     if shown.iter().any(|n| kind(n) == WITHIN) {
         notes.push(format!("{WITHIN}: the change is within three standard errors over steps"));
     }
-    let mut columns = vec![("", Align::Left), ("name", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
-    columns.extend(has_shares.then_some(("share", Align::Right)));
+    let mut columns = vec![text(""), text("name"), number("base"), number("test"), number("change")];
+    columns.extend(has_shares.then_some(number("share")));
     let title = format!("{title} by {key}, per {}", p.scope());
     Some(View { title, columns, rows: shown.iter().map(row).collect(), notes })
 }
