@@ -107,13 +107,8 @@ impl ComparedFigure {
             (Some(0.0), _) => Trend::Same,
             (None, _) | (_, None) => Trend::Unknown,
             (_, Some(false)) => Trend::WithinNoise,
-            (Some(delta), _) => {
-                if delta > 0.0 {
-                    Trend::Slower
-                } else {
-                    Trend::Faster
-                }
-            }
+            (Some(delta), _) if delta > 0.0 => Trend::Slower,
+            _ => Trend::Faster,
         }
     }
 }
@@ -186,6 +181,9 @@ pub enum FigureRole {
     Whole,
 }
 
+/// A run, and its ranks that are compared; `None`: all.
+pub type RunOfRanks<'a> = (&'a dyn Tables, Option<&'a BTreeSet<u32>>);
+
 /// The figures of a key, in the order in which the comparison declares them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparedRow {
@@ -204,6 +202,15 @@ impl Comparison {
     /// # Errors
     /// When a table is damaged.
     pub fn rows(&self, base: &dyn Tables, test: &dyn Tables) -> Result<Vec<ComparedRow>, TableError> {
+        self.rows_of_ranks([(base, None), (test, None)])
+    }
+
+    /// The same of some ranks of each run, or all; base and test.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub fn rows_of_ranks(&self, runs: [RunOfRanks; 2]) -> Result<Vec<ComparedRow>, TableError> {
+        let [base, test] = runs;
         let (base, test) = (RunSums::read(self, base)?, RunSums::read(self, test)?);
         let keys: BTreeSet<&RowKey> = base.keys.keys().chain(test.keys.keys()).collect();
         let row = |key: &RowKey| {
@@ -253,13 +260,13 @@ struct RunSums {
 }
 
 impl RunSums {
-    fn read(of: &Comparison, run: &dyn Tables) -> Result<Self, TableError> {
-        let optional = ["scope", "step", "step_label"].into_iter();
+    fn read(of: &Comparison, (run, ranks): RunOfRanks) -> Result<Self, TableError> {
+        let optional = ["rank", "scope", "step", "step_label"].into_iter();
         let mut names: Vec<&'static str> = [of.by, of.windows].concat();
         names.extend(of.figures.iter().map(|figure| figure.column));
         names.extend(optional.filter(|name| of.of.column_spec(name).is_some()));
         let place = |name: &str| names.iter().position(|known| *known == name);
-        let (scope, step, label) = (place("scope"), place("step"), place("step_label"));
+        let [rank, scope, step, label] = ["rank", "scope", "step", "step_label"].map(place);
         let (by, windows) = (of.by.len(), of.by.len() + of.windows.len());
         let mut run_sums = Self::default();
         run.each_row(of.of, &names, &mut |columns: &[Column<'_>], row: usize| {
@@ -268,6 +275,10 @@ impl RunSums {
                 columns.get(from..to).unwrap_or_default().iter().map(|c| Value::of(c, row)).collect()
             };
             let number = |at| column(at).and_then(|c| c.int(row));
+            let of_rank = number(rank).and_then(|rank| u32::try_from(rank).ok());
+            if ranks.is_some_and(|ranks| of_rank.is_none_or(|rank| !ranks.contains(&rank))) {
+                return;
+            }
             let step: StepKey = (number(label), number(step).filter(|_| number(label).is_none()));
             let scope = column(scope).and_then(|c| c.text(row)).unwrap_or_default();
             if !of.windows.is_empty() {
@@ -370,6 +381,10 @@ mod tests {
         let rows = BY_PART.rows(&base, &test).expect("tables in memory");
         let told: Vec<_> = rows.iter().map(|r| (r.key[0].text(), r.figures[0])).collect();
         let figure = |base, test| ComparedFigure::known(Some(base), Some(test), None);
+        let ranks: BTreeSet<u32> = [0].into_iter().collect();
+        let of_rank =
+            BY_PART.rows_of_ranks([(&base, Some(&ranks)), (&test, None)]).expect("tables in memory");
+        assert_eq!(of_rank.iter().map(|r| r.figures[0]).collect::<Vec<_>>(), [figure(10.0, 30.0)]);
         assert_eq!(told, [(Some("wait"), figure(1.0, 0.0)), (Some("work"), figure(15.0, 30.0))]);
         assert_eq!((told[1].1.pct, told[1].1.trend()), (Some(100.0), Trend::Unknown));
     }

@@ -2,7 +2,7 @@
 
 use crate::diff::causes;
 use crate::diff::iterations::IterationChanges;
-use crate::diff::population::{Population, PopulationError};
+use crate::diff::population::{ChosenRanks, Population, PopulationError};
 use crate::diff::read_set::ComparedRun;
 use crate::diff::report::{DiffBasis, compare, compared};
 use crate::diff::set::Set;
@@ -10,6 +10,7 @@ use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use hta_analysis::api::{Options, Output};
 use hta_analysis::printed::View;
 use hta_base::table::schema::Batch;
+use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub struct RunPair {
@@ -44,6 +45,13 @@ impl RunPair {
     pub(crate) fn is_by_category(&self, options: &Options) -> bool {
         let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
         chosen.is_ok_and(|p| p.has_two_vendors())
+    }
+
+    /// The ranks of each that are compared; `None` where steps cannot be.
+    pub(crate) fn ranks(&self, options: &Options) -> [Option<BTreeSet<u32>>; 2] {
+        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
+        let ranks = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.rank).collect();
+        chosen.map_or([None, None], |p| [&p.base, &p.test].map(|side| Some(ranks(side))))
     }
 
     /// The iterations of an engine in both, as `diff_iterations` has them; of all ranks where steps cannot be

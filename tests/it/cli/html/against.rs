@@ -263,6 +263,20 @@ fn iterations_are_those_of_hta_diff() {
 }
 
 #[test]
+fn the_account_of_time_is_that_of_the_ranks_that_are_compared() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let [this, base] = ["this", "base"].map(|name| dir.path().join(name));
+    analyze("data/samples/gpu_ddp8", &this, &[]);
+    analyze("data/samples/gpu_ddp8", &base, &["--ranks", "0-5"]);
+    let page = against(&this, &base).page;
+    let (parts, account) = (figures(&page, "parts"), figures(&page, "account"));
+    let compute = &parts[&("step time".to_string(), "compute".to_string())];
+    // Ranks 6 and 7 compute for less time than the others, which is no change.
+    assert_eq!(compute.2, Some(0.0));
+    assert_eq!(&whole(&account, "compute"), compute);
+}
+
+#[test]
 fn runs_of_different_work_are_compared_and_the_page_says_why_they_should_not_be() {
     let jobs = Jobs::new(Job { world: 4, ..TEST }, BASE);
     let Answer { page, stderr, .. } = jobs.answer();

@@ -7,7 +7,7 @@ use crate::results::{Results, ResultsError};
 use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::efficiency::Efficiencies;
 use hta_analysis::verdict::TIME_PARTS;
-use hta_base::table::compare::{ComparedFigure, Comparison, FigureRole, FigureSpec};
+use hta_base::table::compare::{ComparedFigure, Comparison, FigureRole, FigureSpec, RunOfRanks};
 use hta_base::table::value::Value;
 
 /// A step of a device.
@@ -19,17 +19,18 @@ const STEP: Comparison = Comparison {
 const PARTS: Comparison = Comparison { by: &["part"], ..STEP };
 const OWNERS: Comparison = Comparison { by: &["part", "cause"], ..STEP };
 
-/// The account of time: what a step of a device consists of, and what owns the lost time.
+/// The account of time of the ranks that are compared: what a step of a device consists of, and what owns the
+/// lost time.
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn account(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn account(runs: [RunOfRanks; 2], texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("time_account", &HEADINGS);
     let mut add = |group: &str, name: &str, better: Better, figure: Option<&ComparedFigure>| {
         let what = FigureName { group, name, unit: "ns", better };
         figure.into_iter().for_each(|figure| push(&mut grid, texts, what, figure));
     };
-    let rows = |of: &Comparison| of.rows(base, this).map_err(ResultsError::of_view);
+    let rows = |of: &Comparison| of.rows_of_ranks(runs).map_err(ResultsError::of_view);
     let (parts, owners) = (rows(&PARTS)?, rows(&OWNERS)?);
     for step in rows(&STEP)? {
         add("", "a step of a device", Better::Less, step.figures.first());

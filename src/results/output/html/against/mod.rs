@@ -25,7 +25,9 @@ use crate::output::html::grid::{CellType, Grid, Section};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
 use hta_analysis::api::{Options, Output};
+use hta_base::table::compare::RunOfRanks;
 use hta_base::table::schema::Batch;
+use std::collections::BTreeSet;
 
 /// Number of sentences of `hta diff` that the page opens with.
 const VERDICT: usize = 2;
@@ -46,6 +48,8 @@ pub struct Against {
     causes: Option<Batch>,
     /// Iterations of an engine by phase and batch.
     iterations: Batch,
+    /// The ranks of the baseline and of this run that are compared; `None`: all.
+    ranks: [Option<BTreeSet<u32>>; 2],
     population: Vec<String>,
     pub differences: SetDifferences,
     /// What cannot be compared, and why.
@@ -70,6 +74,7 @@ impl Against {
             is_by_category: pair.is_by_category(options),
             causes: None,
             iterations: pair.iterations(options),
+            ranks: pair.ranks(options),
             population: Vec::new(),
             differences: SetDifferences::default(),
             notes: pair.notes().cloned().collect(),
@@ -139,15 +144,15 @@ impl Against {
         if let Some(table) = &self.causes {
             add("causes", names::causes(table, texts));
         }
-        type Part = fn(&Results, &Results, &mut Texts) -> Result<Grid, ResultsError>;
-        let parts: [(&'static str, &str, Part); 3] = [
-            ("account", "the account of time", account::account),
-            ("efficiency", "efficiency", account::efficiency),
-            ("memory", "peaks of memory", peaks::memory),
-        ];
+        let [of_base, of_this] = &self.ranks;
+        let both: [RunOfRanks; 2] = [(base, of_base.as_ref()), (this, of_this.as_ref())];
         let mut notes = self.notes.clone();
-        for (name, words, part) in parts {
-            match part(this, base, texts) {
+        for (name, words, part) in [
+            ("account", "the account of time", account::account(both, texts)),
+            ("efficiency", "efficiency", account::efficiency(this, base, texts)),
+            ("memory", "peaks of memory", peaks::memory(this, base, texts)),
+        ] {
+            match part {
                 Err(ResultsError::Column { path, column, .. }) => {
                     notes.push(format!(
                         "{words} cannot be compared: {path} is of another version, without `{column}`"
