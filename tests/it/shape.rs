@@ -166,7 +166,7 @@ const BY_HAND: [(&str, &[&str], &str, usize); 7] = [
         326,
     ),
     ("grids of the page made by hand", &["results/"], r"\bGrid::new\(", 52),
-    ("functions that return a view", &["analysis/", "compat/"], r"->\s*(?:Option<|Vec<)?View\b", 26),
+    ("functions that return a view", &["analysis/", "compat/"], r"->\s*(?:Option<|Vec<)?View\b", 14),
     ("observations", &["analysis/", "compat/", "results/"], r"\bObservation \{", 35),
     ("sums over ranks by hand", &["analysis/"], r"\bOverRanks::new\(", 3),
 ];
