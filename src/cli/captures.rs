@@ -3,7 +3,7 @@
 use crate::cli::progress::Bar;
 use clap::Args;
 use hta_analysis::api::Analysis;
-use hta_analysis::printed::Align;
+use hta_analysis::printed::{number, text};
 use hta_base::table::schema::Batch;
 use hta_base::units::fmt_ns;
 use hta_read::error::SetError;
@@ -101,14 +101,13 @@ pub fn each(
             verdicts.push_str(&format!("  {number}: {}\n", visible::line(first)));
         }
     }
-    let (left, right) = (Align::Left, Align::Right);
     let columns = [
-        ("process", left),
-        ("capture", right),
-        ("after", right),
-        ("length", right),
-        ("steps", right),
-        ("step", right),
+        text("process"),
+        number("capture"),
+        number("after"),
+        number("length"),
+        number("steps"),
+        number("step"),
     ];
     Ok((
         table.finish(),

@@ -6,7 +6,7 @@ use crate::cli::output::{print, width};
 use crate::cli::ranks::RanksArg;
 use crate::cli::traces::TracePaths;
 use clap::{Args, ValueEnum};
-use hta_analysis::printed::Align;
+use hta_analysis::printed::{number, text};
 use hta_base::units::fmt_bytes;
 use hta_base::wording::counts::plural;
 use hta_read::files::Stores;
@@ -89,8 +89,7 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
 }
 
 fn listing(rows: &[InputRow], rank_count: usize) -> String {
-    let columns =
-        [("rank", Align::Right), ("from", Align::Left), ("size", Align::Right), ("file", Align::Left)];
+    let columns = [number("rank"), text("from"), number("size"), text("file")];
     let ranked = rows.iter().filter_map(|row| {
         let (rank, source) = (row.rank?, row.rank_source?);
         Some(vec![rank.to_string(), source.to_string(), fmt_bytes(row.bytes), row.file.clone()])

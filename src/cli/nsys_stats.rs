@@ -9,7 +9,7 @@ use crate::cli::table::CsvArgs;
 use clap::{Args, ValueEnum};
 use hta_analysis::api::Analysis;
 use hta_analysis::filters;
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{PrintedColumn, View};
 use hta_base::wording::counts::plural;
 use hta_compat::nsys::{NsysEvents, REPORTS, Report, find};
 use hta_read::error::SetError;
@@ -88,7 +88,7 @@ pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     if let Some(view) = view {
         let out = match args.format {
             StatsFormat::Csv => {
-                let names: Vec<&str> = view.columns.iter().map(|c| c.0).collect();
+                let names: Vec<&str> = view.columns.iter().map(|c| c.heading).collect();
                 csv_lines(&names, &view.rows, args.csv.style(None))
             }
             StatsFormat::Text => visible::lines(&shown(view, width(), options.top)).into_owned(),
@@ -129,13 +129,13 @@ const ROOM: [usize; 2] = [24, 16];
 /// Characters that the columns need at least, with two blanks between them.
 fn least_width(view: &View) -> usize {
     let last = view.columns.len().saturating_sub(1);
-    let of = |(i, (heading, align)): (usize, &(&str, Align))| {
+    let of = |(i, column): (usize, &PrintedColumn)| {
         let cells = view.rows.iter().filter_map(|r| r.get(i)).map(String::as_str);
-        let widest = cells.chain([*heading]).map(|c| c.chars().count()).max().unwrap_or(0);
-        match (align, i == last) {
-            (Align::Right, _) => widest,
-            (Align::Left, true) => widest.min(ROOM[0]),
-            (Align::Left, false) => widest.min(ROOM[1]),
+        let widest = cells.chain([column.heading]).map(|c| c.chars().count()).max().unwrap_or(0);
+        match (column.is_number, i == last) {
+            (true, _) => widest,
+            (false, true) => widest.min(ROOM[0]),
+            (false, false) => widest.min(ROOM[1]),
         }
     };
     view.columns.iter().enumerate().map(of).sum::<usize>() + 2 * last
@@ -152,8 +152,8 @@ fn shown(mut view: View, width: usize, top: usize) -> String {
         let empty = (0..view.columns.len())
             .rfind(|i: &usize| view.rows.iter().all(|r| r.get(*i).is_none_or(String::is_empty)));
         let by_name =
-            || FIRST_TO_GO.iter().find_map(|part| view.columns.iter().position(|c| c.0.contains(part)));
-        let last_number = || view.columns.iter().rposition(|c| c.1 == Align::Right);
+            || FIRST_TO_GO.iter().find_map(|part| view.columns.iter().position(|c| c.heading.contains(part)));
+        let last_number = || view.columns.iter().rposition(|c| c.is_number);
         let Some(at) = empty.or_else(by_name).or_else(last_number) else { break };
         view.columns.remove(at);
         view.rows.iter_mut().filter(|r| at < r.len()).for_each(|r| drop(r.remove(at)));
@@ -171,12 +171,13 @@ fn shown(mut view: View, width: usize, top: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hta_analysis::printed::{number, text};
 
     #[test]
     fn a_short_line_keeps_the_columns_that_matter() {
         let headings = ["Time (%)", "Total Time (ns)", "Med (ns)", "StdDev (ns)"];
-        let mut columns: Vec<(&'static str, Align)> = headings.map(|h| (h, Align::Right)).to_vec();
-        columns.push(("Name", Align::Left));
+        let mut columns = headings.map(number).to_vec();
+        columns.push(text("Name"));
         let row = |n: usize| {
             ["1.0", "10", "2.0", "0.0"].map(str::to_string).into_iter().chain([format!("k{n}")]).collect()
         };

@@ -193,7 +193,7 @@ pub struct PrintedView {
 fn printed(output: &Output) -> Vec<PrintedView> {
     let made = output.views.iter().map(|view| PrintedView {
         title: view.title.clone(),
-        columns: view.columns.iter().map(|c| c.0.to_string()).collect(),
+        columns: view.columns.iter().map(|c| c.heading.to_string()).collect(),
         rows: view.rows.clone(),
         notes: view.notes.clone(),
     });

@@ -157,7 +157,7 @@ fn the_scan_sees_types_and_the_lengths_of_functions() {
 /// What the source does by hand that declarations should do: where it is counted, what it looks like, and how often it
 /// still stands there. A count may fall and never rise.
 const BY_HAND: [(&str, &[&str], &str, usize); 6] = [
-    ("alignments of printed columns", &["analysis/", "compat/"], r"\bAlign::", 68),
+    ("alignments of printed columns", &["analysis/", "compat/"], r"\bAlign::", 0),
     ("numbers formatted by analyses", &["analysis/"], r"\bfmt_\w+\(", 277),
     (
         "types of cells outside of base",
@@ -166,7 +166,7 @@ const BY_HAND: [(&str, &[&str], &str, usize); 6] = [
         326,
     ),
     ("grids of the page made by hand", &["results/"], r"\bGrid::new\(", 52),
-    ("functions that return a view", &["analysis/", "compat/"], r"->\s*(?:Option<|Vec<)?View\b", 26),
+    ("functions that return a view", &["analysis/", "compat/"], r"->\s*(?:Option<|Vec<)?View\b", 14),
     ("sums over ranks by hand", &["analysis/"], r"\bOverRanks::new\(", 3),
 ];
 

@@ -4,6 +4,7 @@
 pub mod cells;
 pub mod checked;
 pub mod column;
+pub mod compare;
 pub mod declare;
 pub mod format;
 mod groups;

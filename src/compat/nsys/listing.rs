@@ -3,19 +3,15 @@
 use crate::nsys::events::{NsysEventRow, NsysEvents, dimension};
 use crate::nsys::sums::megabytes;
 use hashbrown::HashMap;
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{PrintedColumn, View, number, text};
 use hta_base::table::schema::{Batch, Table};
 use std::cmp::Reverse;
 
-/// A column: heading, alignment and cell.
-type ListingColumn = (&'static str, Align, fn(&NsysEventRow) -> Option<String>);
+/// A column and its cells.
+type ListingColumn = (PrintedColumn<'static>, fn(&NsysEventRow) -> Option<String>);
 
-fn text(cell: Option<&str>) -> Option<String> {
-    cell.map(str::to_string)
-}
-
-fn number<T: ToString>(cell: Option<T>) -> Option<String> {
-    cell.map(|n| n.to_string())
+fn shown<T: ToString>(cell: Option<T>) -> Option<String> {
+    cell.map(|of| of.to_string())
 }
 
 /// What no input has: the file does not say it, or hta does not read it.
@@ -23,80 +19,71 @@ fn unknown(_: &NsysEventRow) -> Option<String> {
     None
 }
 
-const START: ListingColumn = ("Start (ns)", Align::Right, |r| Some(r.start_ns.to_string()));
-const DURATION: ListingColumn = ("Duration (ns)", Align::Right, |r| Some(r.length_ns.to_string()));
-const SOURCE: ListingColumn = ("Src Kind", Align::Left, |r| text(r.source));
-const TARGET: ListingColumn = ("Dst Kind", Align::Left, |r| text(r.target));
-const BYTES: ListingColumn = ("Bytes (MB)", Align::Right, |r| r.size_bytes.map(|b| megabytes(i128::from(b))));
-const PID: ListingColumn = ("PID", Align::Right, |r| text(r.process));
-const TID: ListingColumn = ("TID", Align::Right, |r| text(r.thread));
-const DEVICE: ListingColumn = ("Device ID", Align::Right, |r| number(r.device));
-const CONTEXT: ListingColumn = ("Context ID", Align::Right, |r| number(r.context));
-const STREAM: ListingColumn = ("Stream ID", Align::Right, |r| number(r.stream));
-const API: ListingColumn = ("API Name", Align::Left, |r| text(r.api));
+const START: ListingColumn = (number("Start (ns)"), |r| Some(r.start_ns.to_string()));
+const DURATION: ListingColumn = (number("Duration (ns)"), |r| Some(r.length_ns.to_string()));
+const SOURCE: ListingColumn = (text("Src Kind"), |r| shown(r.source));
+const TARGET: ListingColumn = (text("Dst Kind"), |r| shown(r.target));
+const BYTES: ListingColumn = (number("Bytes (MB)"), |r| r.size_bytes.map(|b| megabytes(i128::from(b))));
+const PID: ListingColumn = (number("PID"), |r| shown(r.process));
+const TID: ListingColumn = (number("TID"), |r| shown(r.thread));
+const DEVICE: ListingColumn = (number("Device ID"), |r| shown(r.device));
+const CONTEXT: ListingColumn = (number("Context ID"), |r| shown(r.context));
+const STREAM: ListingColumn = (number("Stream ID"), |r| shown(r.stream));
+const API: ListingColumn = (text("API Name"), |r| shown(r.api));
 
 const API_TRACE: &[ListingColumn] = &[
     START,
     DURATION,
-    ("Name", Align::Left, |r| Some(r.name.to_string())),
-    ("Result", Align::Right, unknown),
-    ("CorrID", Align::Right, |r| number(r.correlation)),
-    ("Pid", Align::Right, |r| text(r.process)),
-    ("Tid", Align::Right, |r| text(r.thread)),
-    ("T-Pri", Align::Right, unknown),
-    ("Thread Name", Align::Left, |r| text(r.thread_name)),
+    (text("Name"), |r| Some(r.name.to_string())),
+    (number("Result"), unknown),
+    (number("CorrID"), |r| shown(r.correlation)),
+    (number("Pid"), |r| shown(r.process)),
+    (number("Tid"), |r| shown(r.thread)),
+    (number("T-Pri"), unknown),
+    (text("Thread Name"), |r| shown(r.thread_name)),
 ];
 
 const GPU_TRACE: &[ListingColumn] = &[
     START,
     DURATION,
-    ("CorrId", Align::Right, |r| number(r.correlation)),
-    ("GrdX", Align::Right, |r| dimension(r.grid, 0)),
-    ("GrdY", Align::Right, |r| dimension(r.grid, 1)),
-    ("GrdZ", Align::Right, |r| dimension(r.grid, 2)),
-    ("BlkX", Align::Right, |r| dimension(r.block, 0)),
-    ("BlkY", Align::Right, |r| dimension(r.block, 1)),
-    ("BlkZ", Align::Right, |r| dimension(r.block, 2)),
-    ("Reg/Trd", Align::Right, |r| number(r.registers)),
-    ("StcSMem (MB)", Align::Right, unknown),
-    ("DymSMem (MB)", Align::Right, unknown),
+    (number("CorrId"), |r| shown(r.correlation)),
+    (number("GrdX"), |r| dimension(r.grid, 0)),
+    (number("GrdY"), |r| dimension(r.grid, 1)),
+    (number("GrdZ"), |r| dimension(r.grid, 2)),
+    (number("BlkX"), |r| dimension(r.block, 0)),
+    (number("BlkY"), |r| dimension(r.block, 1)),
+    (number("BlkZ"), |r| dimension(r.block, 2)),
+    (number("Reg/Trd"), |r| shown(r.registers)),
+    (number("StcSMem (MB)"), unknown),
+    (number("DymSMem (MB)"), unknown),
     BYTES,
-    ("Throughput (MB/s)", Align::Right, |r| {
+    (number("Throughput (MB/s)"), |r| {
         let bytes = r.size_bytes.filter(|_| r.length_ns > 0)?;
         Some(format!("{:.3}", bytes as f64 * 1e3 / r.length_ns as f64))
     }),
-    ("SrcMemKd", Align::Left, |r| text(r.source)),
-    ("DstMemKd", Align::Left, |r| text(r.target)),
-    ("Device", Align::Left, |r| {
+    (text("SrcMemKd"), |r| shown(r.source)),
+    (text("DstMemKd"), |r| shown(r.target)),
+    (text("Device"), |r| {
         let name = r.device_name.unwrap_or("GPU");
         Some(r.device.map_or_else(|| name.to_string(), |id| format!("{name} ({id})")))
     }),
-    ("Ctx", Align::Right, |r| number(r.context)),
-    ("GreenCtx", Align::Right, unknown),
-    ("Strm", Align::Right, |r| number(r.stream)),
-    ("Name", Align::Left, |r| Some(r.name.to_string())),
+    (number("Ctx"), |r| shown(r.context)),
+    (number("GreenCtx"), unknown),
+    (number("Strm"), |r| shown(r.stream)),
+    (text("Name"), |r| Some(r.name.to_string())),
 ];
 
 const COPIES: &[ListingColumn] = &[DURATION, START, SOURCE, TARGET, BYTES, PID, DEVICE, CONTEXT, STREAM, API];
 
-const SETS: &[ListingColumn] = &[
-    DURATION,
-    START,
-    ("Memory Kind", Align::Left, |r| text(r.source)),
-    BYTES,
-    PID,
-    DEVICE,
-    CONTEXT,
-    STREAM,
-    API,
-];
+const SETS: &[ListingColumn] =
+    &[DURATION, START, (text("Memory Kind"), |r| shown(r.source)), BYTES, PID, DEVICE, CONTEXT, STREAM, API];
 
 const WAITS: &[ListingColumn] =
-    &[DURATION, START, PID, TID, ("API Name", Align::Left, |r| Some(r.name.to_string()))];
+    &[DURATION, START, PID, TID, (text("API Name"), |r| Some(r.name.to_string()))];
 
 const GAPS: &[ListingColumn] = &[DURATION, START, PID, DEVICE, CONTEXT];
 
-const USE: &[ListingColumn] = &[("In-Use (%)", Align::Right, in_use), DURATION, START, PID, DEVICE, CONTEXT];
+const USE: &[ListingColumn] = &[(number("In-Use (%)"), in_use), DURATION, START, PID, DEVICE, CONTEXT];
 
 fn in_use(row: &NsysEventRow) -> Option<String> {
     let busy = row.busy_ns.filter(|_| row.length_ns > 0)?;
@@ -108,10 +95,10 @@ fn all(batches: &[Batch]) -> Vec<NsysEventRow<'_>> {
 }
 
 fn view(title: &str, columns: &[ListingColumn], rows: &[NsysEventRow]) -> View {
-    let cells = |row: &NsysEventRow| columns.iter().map(|c| (c.2)(row).unwrap_or_default()).collect();
+    let cells = |row: &NsysEventRow| columns.iter().map(|c| (c.1)(row).unwrap_or_default()).collect();
     View {
         title: title.to_string(),
-        columns: columns.iter().map(|c| (c.0, c.1)).collect(),
+        columns: columns.iter().map(|c| c.0).collect(),
         rows: rows.iter().map(cells).collect(),
         notes: Vec::new(),
     }
@@ -153,7 +140,7 @@ pub fn waits(title: &str, batches: &[Batch]) -> View {
 
 /// Puts the number of the row before it.
 fn numbered(mut view: View) -> View {
-    view.columns.insert(0, ("Row#", Align::Right));
+    view.columns.insert(0, number("Row#"));
     (1..).zip(&mut view.rows).for_each(|(n, row): (u64, _)| row.insert(0, n.to_string()));
     view
 }
@@ -176,21 +163,21 @@ const DEEPEST: usize = 100;
 
 /// Ranges with their place in the tree; numbers are in order of start, from 1.
 pub(crate) fn nested_ranges(title: &str, batches: &[Batch]) -> View {
-    const HEADINGS: [(&str, Align); 14] = [
-        ("Start (ns)", Align::Right),
-        ("End (ns)", Align::Right),
-        ("Duration (ns)", Align::Right),
-        ("DurChild (ns)", Align::Right),
-        ("DurNonChild (ns)", Align::Right),
-        ("Name", Align::Left),
-        ("PID", Align::Right),
-        ("TID", Align::Right),
-        ("Lvl", Align::Right),
-        ("NumChild", Align::Right),
-        ("RangeId", Align::Right),
-        ("ParentId", Align::Right),
-        ("RangeStack", Align::Left),
-        ("NameTree", Align::Left),
+    const HEADINGS: [PrintedColumn; 14] = [
+        number("Start (ns)"),
+        number("End (ns)"),
+        number("Duration (ns)"),
+        number("DurChild (ns)"),
+        number("DurNonChild (ns)"),
+        text("Name"),
+        number("PID"),
+        number("TID"),
+        number("Lvl"),
+        number("NumChild"),
+        number("RangeId"),
+        number("ParentId"),
+        text("RangeStack"),
+        text("NameTree"),
     ];
     let mut rows = all(batches);
     rows.sort_by_key(|r| (r.start_ns, Reverse(r.length_ns), r.rank, r.id));

@@ -4,7 +4,7 @@ use crate::nsys::collect;
 use crate::nsys::events::{self, NsysEvents};
 use crate::nsys::listing;
 use crate::nsys::samples::{Collector, Samples};
-use crate::nsys::sums;
+use crate::nsys::sums::{self, Summary};
 use crate::nsys::usage;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -15,7 +15,7 @@ use hta_trace::rank_trace::RankTrace;
 /// How a report is made.
 enum ReportMethod {
     /// Ranks leave the values of each row, and the rows of all ranks are summed.
-    Sums(fn(&RankTrace, &mut Collector), fn(&str, &[Partial]) -> View),
+    Sums(fn(&RankTrace, &mut Collector), Summary),
     /// Ranks give a row for each event.
     Events(fn(&RankTrace, &mut events::Emit), fn(&str, &[Batch]) -> View),
 }
@@ -32,9 +32,9 @@ const fn sums(
     name: &'static str,
     about: &'static str,
     map: fn(&RankTrace, &mut Collector),
-    view: fn(&str, &[Partial]) -> View,
+    summary: Summary,
 ) -> Report {
-    Report { name, about, method: ReportMethod::Sums(map, view) }
+    Report { name, about, method: ReportMethod::Sums(map, summary) }
 }
 
 const fn listed(
@@ -48,37 +48,37 @@ const fn listed(
 
 /// All reports: those of `nsys stats`, then the rules of `nsys analyze`.
 pub static REPORTS: [Report; 20] = [
-    sums("cuda_api_sum", "calls of the CUDA API by name", collect::api, sums::api),
+    sums("cuda_api_sum", "calls of the CUDA API by name", collect::api, sums::API),
     listed("cuda_api_trace", "every call of the CUDA API", events::api_calls, listing::api_trace),
-    sums("cuda_gpu_kern_sum", "kernels by name", collect::kernels, sums::kernels),
+    sums("cuda_gpu_kern_sum", "kernels by name", collect::kernels, sums::KERNELS),
     sums(
         "cuda_gpu_kern_gb_sum",
         "kernels by name, grid and block",
         collect::kernels_by_grid,
-        sums::kernels_by_grid,
+        sums::KERNELS_BY_GRID,
     ),
     sums(
         "cuda_gpu_mem_time_sum",
         "time of copies and sets by operation",
         collect::memory_times,
-        sums::memory_times,
+        sums::MEMORY_TIMES,
     ),
     sums(
         "cuda_gpu_mem_size_sum",
         "bytes of copies and sets by operation",
         collect::memory_sizes,
-        sums::memory_sizes,
+        sums::MEMORY_SIZES,
     ),
-    sums("cuda_gpu_sum", "kernels, copies and sets", collect::gpu, sums::operations),
-    sums("cuda_api_gpu_sum", "API calls, kernels, copies and sets", collect::api_and_gpu, sums::operations),
+    sums("cuda_gpu_sum", "kernels, copies and sets", collect::gpu, sums::OPERATIONS),
+    sums("cuda_api_gpu_sum", "API calls, kernels, copies and sets", collect::api_and_gpu, sums::OPERATIONS),
     listed("cuda_gpu_trace", "every kernel, copy and set", events::gpu_events, listing::gpu_trace),
     sums(
         "cuda_kern_exec_sum",
         "kernels with their calls: call, queue, kernel, total",
         collect::executions,
-        sums::executions,
+        sums::EXECUTIONS,
     ),
-    sums("nvtx_sum", "ranges by text", collect::range_times, sums::ranges),
+    sums("nvtx_sum", "ranges by text", collect::range_times, sums::RANGES),
     listed(
         "nvtx_pushpop_trace",
         "every range, with its place in the tree",
@@ -89,13 +89,13 @@ pub static REPORTS: [Report; 20] = [
         "nvtx_gpu_proj_sum",
         "ranges by text, as long as their work on the GPU",
         collect::projections,
-        sums::projections,
+        sums::PROJECTIONS,
     ),
     sums(
         "nvtx_kern_sum",
         "kernels by the ranges around their launch",
         collect::range_kernels,
-        sums::range_kernels,
+        sums::RANGE_KERNELS,
     ),
     listed(
         "cuda_memcpy_async",
@@ -167,8 +167,8 @@ impl Analysis for Report {
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         match self.method {
-            ReportMethod::Sums(_, view) => {
-                Output { views: vec![view(self.about, partials)], ..Output::default() }
+            ReportMethod::Sums(_, summary) => {
+                Output { views: vec![summary.view(self.about, partials)], ..Output::default() }
             }
             ReportMethod::Events(..) => Output::default(),
         }

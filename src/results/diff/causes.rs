@@ -3,7 +3,7 @@
 //! A cause is the same on both sides if its `finding_id` is.
 
 use hta_analysis::diagnosis::{FindingRow, Findings};
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{View, number, text};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::fmt_pct;
@@ -113,12 +113,7 @@ pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
     let mut table = DiffCauses::default();
     let mut view = View {
         title: "Causes gone, new and changed".to_string(),
-        columns: vec![
-            ("", Align::Left),
-            ("base", Align::Right),
-            ("test", Align::Right),
-            ("cause", Align::Left),
-        ],
+        columns: vec![text(""), number("base"), number("test"), text("cause")],
         rows: Vec::new(),
         notes: Vec::new(),
     };

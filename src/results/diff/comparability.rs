@@ -9,11 +9,11 @@
 //! ```
 
 use crate::diff::comparable::{SetDifferences, cut_ranks, values};
-use crate::diff::exact::MIN_STEPS;
 use crate::diff::population::Population;
 use crate::diff::set::SetRank;
 use hta_analysis::diagnosis::CauseCertainty;
 use hta_base::table;
+use hta_base::table::compare::MIN_STEPS;
 use hta_base::table::schema::{Batch, Text};
 use std::collections::BTreeSet;
 

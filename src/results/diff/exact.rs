@@ -1,4 +1,4 @@
-//! Means per step as exact fractions of integers, and the noise of steps.
+//! Means per step as exact fractions of integers.
 //!
 //! A side's figure is the mean over its ranks of total / steps. With L the least common multiple of the
 //! ranks' numbers of steps, it is one fraction: sum(total x L / steps) / (L x ranks). All figures of a side
@@ -96,40 +96,6 @@ impl Weights {
     }
 }
 
-/// Statistics over the steps of one side, one value per step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Noise {
-    pub(crate) steps: usize,
-    /// Sample standard deviation; `None` for fewer than two steps.
-    pub(crate) std: Option<f64>,
-}
-
-impl Noise {
-    pub fn of(values: &[f64]) -> Self {
-        let n = values.len();
-        let mean = values.iter().sum::<f64>() / n.max(1) as f64;
-        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        Self { steps: n, std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()) }
-    }
-}
-
-/// Least number of steps on each side for an estimate of the noise.
-pub(crate) const MIN_STEPS: usize = 3;
-
-/// A change larger than this many standard errors is significant.
-pub(crate) const STANDARD_ERRORS: f64 = 3.0;
-
-/// Standard error of the difference of the two means.
-pub(crate) fn standard_error(base: Noise, test: Noise) -> Option<f64> {
-    let part = |n: Noise| n.std.filter(|_| n.steps >= MIN_STEPS).map(|s| s * s / n.steps as f64);
-    Some((part(base)? + part(test)?).sqrt())
-}
-
-/// Whether a change exceeds the noise; `None` if the noise is unknown.
-pub(crate) fn is_significant(delta: ExactFraction, error: Option<f64>) -> Option<bool> {
-    error.map(|e| delta.value().abs() > STANDARD_ERRORS * e)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,18 +116,6 @@ mod tests {
         let whole = mean(&|n| n as Ns * 700);
         assert!((whole.value() - 700.0).abs() < 1e-6);
         assert_eq!(whole.num, mean(&|n| n as Ns * 123).num + mean(&|n| n as Ns * 577).num);
-    }
-
-    #[test]
-    fn a_change_within_three_standard_errors_is_noise() {
-        let (base, test) = (Noise::of(&[10.0, 12.0, 11.0]), Noise::of(&[13.0, 12.0, 14.0]));
-        // Both have standard deviation 1, so the error is sqrt(2 / 3) = 0.816.
-        let error = standard_error(base, test);
-        let whole = |num| ExactFraction { num, den: 1 };
-        assert_eq!(is_significant(whole(2), error), Some(false));
-        assert_eq!(is_significant(whole(3), error), Some(true));
-        assert_eq!(standard_error(base, Noise::of(&[1.0, 2.0])), None);
-        assert_eq!(is_significant(whole(9), None), None);
     }
 
     #[test]

@@ -10,10 +10,10 @@
 //! are one per iteration, each the mean over its ranks, because the ranks of a job run an iteration together.
 //! Times in ns.
 
-use crate::diff::exact::{Noise, STANDARD_ERRORS, standard_error};
 use hta_analysis::iterations::{IterationRow, IterationsTable};
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{View, number, text};
 use hta_base::table;
+use hta_base::table::compare::{ComparedFigure, Noise, RunFigure};
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, fmt_signed_pct};
 use hta_base::wording::counts::plural;
@@ -138,53 +138,17 @@ pub fn counted(tables: &[Batch]) -> Vec<CountedIteration> {
         .collect()
 }
 
-/// A figure of one side.
-#[derive(Debug, Clone, Copy)]
-struct FigureMean {
-    value: f64,
-    noise: Noise,
-}
-
-/// A figure before and after; `None` where a side does not have it.
-#[derive(Debug, Clone, Copy)]
-struct FigureChange([Option<FigureMean>; 2]);
-
-impl FigureChange {
-    fn values(&self) -> [Option<f64>; 2] {
-        self.0.map(|mean| mean.map(|m| m.value))
-    }
-
-    fn delta(&self) -> Option<f64> {
-        let [base, test] = self.values();
-        Some(test? - base?)
-    }
-
-    fn delta_pct(&self) -> Option<f64> {
-        let base = self.values()[0].filter(|base| *base != 0.0)?;
-        Some(100.0 * self.delta()? / base)
-    }
-
-    fn error(&self) -> Option<f64> {
-        let [base, test] = self.0.map(|mean| mean.map(|m| m.noise));
-        standard_error(base?, test?)
-    }
-
-    fn is_significant(&self) -> Option<bool> {
-        Some(self.delta()?.abs() > STANDARD_ERRORS * self.error()?)
-    }
-}
-
 /// What is compared of one phase and batch.
 struct KindChange {
     kind: ComparedKind,
     counts: [u64; 2],
     basis: &'static str,
-    period: FigureChange,
-    window: FigureChange,
-    busy_pct: FigureChange,
-    gap_idle: FigureChange,
-    host_exposed: FigureChange,
-    tokens_per_s: FigureChange,
+    period: ComparedFigure,
+    window: ComparedFigure,
+    busy_pct: ComparedFigure,
+    gap_idle: ComparedFigure,
+    host_exposed: ComparedFigure,
+    tokens_per_s: ComparedFigure,
     /// Length of all its windows on both sides.
     time: Ns,
 }
@@ -195,8 +159,9 @@ impl KindChange {
             |side: &Vec<&CountedIteration>| side.is_empty() || side.iter().any(|i| i.period.is_some());
         let by_period = sides.iter().all(has_period);
         let time = |i: &CountedIteration| if by_period { i.period } else { Some(i.window) };
-        let change =
-            |of: &dyn Fn(&CountedIteration) -> Option<f64>| FigureChange([0, 1].map(|s| mean(&sides[s], of)));
+        let change = |of: &dyn Fn(&CountedIteration) -> Option<f64>| {
+            ComparedFigure::new(mean(&sides[0], of), mean(&sides[1], of))
+        };
         let ns = |ns: Ns| ns as f64;
         Self {
             kind,
@@ -224,8 +189,8 @@ impl KindChange {
     }
 }
 
-/// The mean of a figure over iterations, each the mean over its ranks; `None` if none has it.
-fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64>) -> Option<FigureMean> {
+/// The mean of a figure over iterations, each the mean over its ranks.
+fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64>) -> RunFigure {
     let mut by_step: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (step, value) in side.iter().filter_map(|i| Some((i.step, of(i)?))) {
         let sum = by_step.entry(step).or_default();
@@ -233,10 +198,8 @@ fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64
         sum.1 += 1.0;
     }
     let values: Vec<f64> = by_step.into_values().map(|(sum, n)| sum / n).collect();
-    (!values.is_empty()).then(|| FigureMean {
-        value: values.iter().sum::<f64>() / values.len() as f64,
-        noise: Noise::of(&values),
-    })
+    let value = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    RunFigure { value, noise: Noise::of(&values) }
 }
 
 /// The comparison of two sets of iterations.
@@ -244,55 +207,24 @@ pub(crate) struct IterationChanges(Vec<KindChange>);
 
 impl IterationChanges {
     /// `None` if a side has no iterations.
-    pub(crate) fn new(base: &[&CountedIteration], test: &[&CountedIteration]) -> Option<Self> {
-        if base.is_empty() || test.is_empty() {
-            return None;
-        }
+    pub(crate) fn of_both(sides: [Vec<&CountedIteration>; 2]) -> Option<Self> {
+        sides.iter().all(|side| !side.is_empty()).then(|| Self::new(sides))
+    }
+
+    /// Base and test.
+    pub(crate) fn new(both: [Vec<&CountedIteration>; 2]) -> Self {
         let mut kinds: BTreeMap<&ComparedKind, [Vec<&CountedIteration>; 2]> = BTreeMap::new();
-        for (side, all) in [base, test].into_iter().enumerate() {
-            all.iter().for_each(|i| kinds.entry(&i.kind).or_default()[side].push(i));
+        for (side, all) in both.into_iter().enumerate() {
+            all.into_iter().for_each(|i| kinds.entry(&i.kind).or_default()[side].push(i));
         }
-        Some(Self(kinds.into_iter().map(|(kind, sides)| KindChange::new(kind.clone(), sides)).collect()))
+        Self(kinds.into_iter().map(|(kind, sides)| KindChange::new(kind.clone(), sides)).collect())
     }
 
     pub(crate) fn table(&self) -> Batch {
         let mut table = DiffIterations::default();
         for k in &self.0 {
-            let of = |change: &FigureChange| {
-                (change.values(), change.delta(), change.error(), change.is_significant())
-            };
-            let (
-                [base_period_ns, test_period_ns],
-                delta_period_ns,
-                period_std_error_ns,
-                is_period_significant,
-            ) = of(&k.period);
-            let (
-                [base_window_ns, test_window_ns],
-                delta_window_ns,
-                window_std_error_ns,
-                is_window_significant,
-            ) = of(&k.window);
-            let (
-                [base_window_busy_pct, test_window_busy_pct],
-                delta_window_busy_pct,
-                _,
-                is_window_busy_significant,
-            ) = of(&k.busy_pct);
-            let (
-                [base_gap_idle_ns, test_gap_idle_ns],
-                delta_gap_idle_ns,
-                gap_idle_std_error_ns,
-                is_gap_idle_significant,
-            ) = of(&k.gap_idle);
-            let (
-                [base_host_exposed_ns, test_host_exposed_ns],
-                delta_host_exposed_ns,
-                host_exposed_std_error_ns,
-                is_host_exposed_significant,
-            ) = of(&k.host_exposed);
-            let ([base_tokens_per_s, test_tokens_per_s], _, _, is_tokens_per_s_significant) =
-                of(&k.tokens_per_s);
+            let (period, window, busy, rate) = (k.period, k.window, k.busy_pct, k.tokens_per_s);
+            let (gap, exposed) = (k.gap_idle, k.host_exposed);
             table.push(DiffIterationRow {
                 phase: k.kind.phase.as_deref(),
                 mode: k.kind.mode.as_deref(),
@@ -301,36 +233,36 @@ impl IterationChanges {
                 base_iteration_count: k.counts[0],
                 test_iteration_count: k.counts[1],
                 basis: k.basis,
-                base_period_ns,
-                test_period_ns,
-                delta_period_ns,
-                delta_period_pct: k.period.delta_pct(),
-                period_std_error_ns,
-                is_period_significant,
-                base_window_ns,
-                test_window_ns,
-                delta_window_ns,
-                delta_window_pct: k.window.delta_pct(),
-                window_std_error_ns,
-                is_window_significant,
-                base_window_busy_pct,
-                test_window_busy_pct,
-                delta_window_busy_pct,
-                is_window_busy_significant,
-                base_gap_idle_ns,
-                test_gap_idle_ns,
-                delta_gap_idle_ns,
-                gap_idle_std_error_ns,
-                is_gap_idle_significant,
-                base_host_exposed_ns,
-                test_host_exposed_ns,
-                delta_host_exposed_ns,
-                host_exposed_std_error_ns,
-                is_host_exposed_significant,
-                base_tokens_per_s,
-                test_tokens_per_s,
-                delta_tokens_per_s_pct: k.tokens_per_s.delta_pct(),
-                is_tokens_per_s_significant,
+                base_period_ns: period.base,
+                test_period_ns: period.test,
+                delta_period_ns: period.delta,
+                delta_period_pct: period.pct,
+                period_std_error_ns: period.error,
+                is_period_significant: period.is_significant,
+                base_window_ns: window.base,
+                test_window_ns: window.test,
+                delta_window_ns: window.delta,
+                delta_window_pct: window.pct,
+                window_std_error_ns: window.error,
+                is_window_significant: window.is_significant,
+                base_window_busy_pct: busy.base,
+                test_window_busy_pct: busy.test,
+                delta_window_busy_pct: busy.delta,
+                is_window_busy_significant: busy.is_significant,
+                base_gap_idle_ns: gap.base,
+                test_gap_idle_ns: gap.test,
+                delta_gap_idle_ns: gap.delta,
+                gap_idle_std_error_ns: gap.error,
+                is_gap_idle_significant: gap.is_significant,
+                base_host_exposed_ns: exposed.base,
+                test_host_exposed_ns: exposed.test,
+                delta_host_exposed_ns: exposed.delta,
+                host_exposed_std_error_ns: exposed.error,
+                is_host_exposed_significant: exposed.is_significant,
+                base_tokens_per_s: rate.base,
+                test_tokens_per_s: rate.test,
+                delta_tokens_per_s_pct: rate.pct,
+                is_tokens_per_s_significant: rate.is_significant,
             });
         }
         table.finish()
@@ -364,7 +296,7 @@ impl IterationChanges {
                 ("bubble", &k.host_exposed, FigureFormat::Time),
                 (rate, &k.tokens_per_s, FigureFormat::Rate),
             ] {
-                let [base, test] = change.values();
+                let (base, test) = (change.base, change.test);
                 let is_twice = name == "window"
                     && k.basis == "window"
                     && rows.last().is_some_and(|r: &Vec<String>| r[3] == "window");
@@ -377,7 +309,7 @@ impl IterationChanges {
                     shown.value(base),
                     shown.value(test),
                     shown.change(change),
-                    surety(change).to_string(),
+                    if change.delta.is_some() { change.trend().noise() } else { "" }.to_string(),
                 ]);
                 rows.push(row);
             }
@@ -393,14 +325,14 @@ impl IterationChanges {
         View {
             title: "Iterations by phase and batch, before and after".to_string(),
             columns: vec![
-                ("phase", Align::Left),
-                ("batch", Align::Right),
-                ("iterations", Align::Left),
-                ("", Align::Left),
-                ("base", Align::Right),
-                ("test", Align::Right),
-                ("change", Align::Right),
-                ("noise", Align::Left),
+                text("phase"),
+                number("batch"),
+                text("iterations"),
+                text(""),
+                number("base"),
+                number("test"),
+                number("change"),
+                text("noise"),
             ],
             rows,
             notes,
@@ -410,14 +342,14 @@ impl IterationChanges {
     /// Changes of the period beyond the noise, those with most time first.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let all = self.by_time();
-        let changed = all.iter().filter(|k| k.period.is_significant() == Some(true));
+        let changed = all.iter().filter(|k| k.period.is_significant == Some(true));
         let sentence = |k: &&&KindChange| {
-            let [base, test] = k.period.values().map(|v| FigureFormat::Time.value(v));
-            let rate = match k.tokens_per_s.values() {
-                [Some(b), Some(t)] => format!("; {b:.1} -> {t:.1} tokens/s"),
+            let [base, test] = [k.period.base, k.period.test].map(|v| FigureFormat::Time.value(v));
+            let rate = match (k.tokens_per_s.base, k.tokens_per_s.test) {
+                (Some(b), Some(t)) => format!("; {b:.1} -> {t:.1} tokens/s"),
                 _ => String::new(),
             };
-            let slower = if k.period.delta() > Some(0.0) { "slower" } else { "faster" };
+            let slower = if k.period.delta > Some(0.0) { "slower" } else { "faster" };
             let words = k.kind.words();
             let change = FigureFormat::Time.change(&k.period);
             format!(
@@ -465,8 +397,8 @@ impl FigureFormat {
         }
     }
 
-    fn change(self, change: &FigureChange) -> String {
-        match (change.delta(), change.delta_pct(), self) {
+    fn change(self, change: &ComparedFigure) -> String {
+        match (change.delta, change.pct, self) {
             (None, ..) => "-".to_string(),
             (Some(delta), _, FigureFormat::Share) => format!("{delta:+.1} pts"),
             (_, Some(pct), _) => fmt_signed_pct(pct),
@@ -475,14 +407,5 @@ impl FigureFormat {
             }
             (Some(delta), None, FigureFormat::Rate) => format!("{delta:+.1}"),
         }
-    }
-}
-
-fn surety(change: &FigureChange) -> &'static str {
-    match (change.delta(), change.is_significant()) {
-        (None | Some(0.0), _) => "",
-        (_, Some(true)) => "beyond",
-        (_, Some(false)) => "within",
-        (_, None) => "-",
     }
 }

@@ -1,11 +1,12 @@
 //! `diff_by_name`: compares names on both sides, with their contributions to the change.
 
-use crate::diff::exact::{ExactFraction, Noise};
+use crate::diff::exact::ExactFraction;
 use crate::diff::population::{ChosenRanks, Population};
 use crate::diff::set::{CellKey, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, NoisyFigure, is_change, pair};
 use crate::diff::{DiffNameRow, DiffNames};
 use hashbrown::HashMap;
+use hta_base::table::compare::Noise;
 use hta_base::table::schema::Batch;
 use hta_trace::kernel::short_name;
 use std::cmp::Ordering;
@@ -237,19 +238,20 @@ pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
     let trees = trees(p, rows);
     let mut table = DiffNames::default();
     for n in rows {
+        let figure = n.ns.compared();
         table.push(DiffNameRow {
             side: n.label.side.name(),
             class: &n.label.class,
             name: &n.label.name,
             change: n.change(),
-            trend: n.ns.trend().name(),
+            trend: figure.trend().name(),
             base_count_per_step: n.count[0].value(),
             test_count_per_step: n.count[1].value(),
             delta_count_per_step: n.count_delta().value(),
             base_ns_per_step: n.ns.base.mean.value(),
             test_ns_per_step: n.ns.test.mean.value(),
             delta_ns_per_step: n.ns.delta().value(),
-            delta_pct: n.ns.delta_pct(),
+            delta_pct: figure.pct,
             base_self_ns_per_step: n.own.base.mean.value(),
             test_self_ns_per_step: n.own.test.mean.value(),
             delta_self_ns_per_step: n.own.delta().value(),
@@ -257,8 +259,8 @@ pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
             step_pct: n.ns.delta().percent_of(step),
             base_std_ns: n.ns.base.noise.std,
             test_std_ns: n.ns.test.noise.std,
-            std_error_ns: n.ns.error(),
-            is_significant: n.ns.is_significant(),
+            std_error_ns: figure.error,
+            is_significant: figure.is_significant,
         });
     }
     table.finish()

@@ -1,7 +1,8 @@
 //! Two runs, each read from its results, and what compares them.
 
 use crate::diff::causes;
-use crate::diff::population::{Population, PopulationError};
+use crate::diff::iterations::IterationChanges;
+use crate::diff::population::{ChosenRanks, Population, PopulationError};
 use crate::diff::read_set::ComparedRun;
 use crate::diff::report::{DiffBasis, compare, compared};
 use crate::diff::set::Set;
@@ -9,6 +10,7 @@ use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use hta_analysis::api::{Options, Output};
 use hta_analysis::printed::View;
 use hta_base::table::schema::Batch;
+use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub struct RunPair {
@@ -43,6 +45,21 @@ impl RunPair {
     pub(crate) fn is_by_category(&self, options: &Options) -> bool {
         let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
         chosen.is_ok_and(|p| p.has_two_vendors())
+    }
+
+    /// The ranks of each that are compared; `None` where steps cannot be.
+    pub(crate) fn ranks(&self, options: &Options) -> [Option<BTreeSet<u32>>; 2] {
+        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
+        let ranks = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.rank).collect();
+        chosen.map_or([None, None], |p| [&p.base, &p.test].map(|side| Some(ranks(side))))
+    }
+
+    /// The iterations of an engine in both, as `diff_iterations` has them; of all ranks where steps cannot be
+    /// compared.
+    pub(crate) fn iterations(&self, options: &Options) -> Batch {
+        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
+        let all = || self.sets().map(|set| set.iterations.iter().collect());
+        IterationChanges::new(chosen.map_or_else(|_| all(), |p| p.iterations())).table()
     }
 
     /// What they are compared by.

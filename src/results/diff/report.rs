@@ -9,12 +9,12 @@ use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
 use crate::diff::sentences::sentences;
 use crate::diff::set::{Set, WorkSide};
-use crate::diff::summary::{Metric, MetricPair, Trend, is_fused_apart, pair};
+use crate::diff::summary::{Metric, MetricPair, is_fused_apart, pair};
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
 use hta_analysis::api::{Options, Output, ViewNote};
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{View, number, text};
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct};
 use hta_base::wording::counts::{counted, plural};
@@ -51,8 +51,7 @@ pub(crate) fn compare(
     let rows = compare_names(&p, by);
     let grade = ComparisonGrade::new(&p, &found);
     let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p), grade.table()];
-    let [before, after] = p.iterations();
-    let iterations = IterationChanges::new(&before, &after);
+    let iterations = IterationChanges::of_both(p.iterations());
     tables.push(
         iterations.as_ref().map_or_else(|| DiffIterations::default().finish(), IterationChanges::table),
     );
@@ -136,7 +135,7 @@ fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
     };
     View {
         title: format!("Before and after, mean per {}", p.scope()),
-        columns: vec![("set", Align::Left), ("step", Align::Right), (marks, Align::Left)],
+        columns: vec![text("set"), number("step"), text(marks)],
         rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
         notes: notes(p, found, options),
     }
@@ -162,7 +161,7 @@ fn judged(verdicts: &[ThresholdVerdict]) -> View {
     let unknown = verdicts.iter().filter(|v| v.is_unknown);
     View {
         title: "Thresholds".to_string(),
-        columns: vec![("--fail-if", Align::Left), ("", Align::Left), ("base -> test", Align::Left)],
+        columns: vec![text("--fail-if"), text(""), text("base -> test")],
         rows: verdicts.iter().map(row).collect(),
         notes: verdicts
             .iter()
@@ -176,7 +175,7 @@ fn judged(verdicts: &[ThresholdVerdict]) -> View {
 fn parts(p: &Population) -> View {
     let step = pair(p, Metric::StepTime);
     let all: Vec<(Metric, MetricPair)> = Metric::ALL.into_iter().map(|m| (m, pair(p, m))).collect();
-    let (has_shares, has_noise) = (step.is_changed(), step.error().is_some());
+    let (has_shares, has_noise) = (step.is_changed(), step.compared().error.is_some());
     // What neither side has is left out, but not that a part is gone.
     let is_shown = |(metric, pair): &&(Metric, MetricPair)| {
         *metric == Metric::StepTime || pair.base.mean.num != 0 || pair.test.mean.num != 0
@@ -198,23 +197,22 @@ fn parts(p: &Population) -> View {
             row.push(fmt_pct(share));
         }
         if has_noise {
-            row.push(if is_told { surety(pair) } else { "-" }.to_string());
+            row.push(if is_told { pair.trend().noise() } else { "-" }.to_string());
         }
         row
     };
     let what = whole(p);
-    let mut columns =
-        vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
-    columns.push(("of base", Align::Right));
+    let mut columns = vec![text(""), number("base"), number("test"), number("change")];
+    columns.push(number("of base"));
     let mut notes = vec![format!("the rows from compute to idle sum to the {what} time")];
     if has_shares {
-        columns.push(("share", Align::Right));
+        columns.push(number("share"));
         notes.push(format!("share: of the change of the {what} time"));
     } else {
         notes.push(format!("no shares: a {what} that changes by less than 1 % has no change to divide"));
     }
     if has_noise {
-        columns.push(("noise", Align::Left));
+        columns.push(text("noise"));
         notes.push("noise: beyond, or within three standard errors over steps".to_string());
     }
     if shown.iter().any(|(metric, _)| *metric == Metric::Unmatched) {
@@ -222,15 +220,6 @@ fn parts(p: &Population) -> View {
     }
     let title = format!("What the {what} consists of");
     View { title, columns, rows: shown.iter().map(row).collect(), notes }
-}
-
-fn surety(pair: &MetricPair) -> &'static str {
-    match pair.trend() {
-        Trend::Same => "",
-        Trend::Slower | Trend::Faster => "beyond",
-        Trend::WithinNoise => "within",
-        Trend::Unknown => "-",
-    }
 }
 
 /// How many names changed in which way.
@@ -301,14 +290,8 @@ fn named(
     if shown.iter().any(|n| kind(n) == WITHIN) {
         notes.push(format!("{WITHIN}: the change is within three standard errors over steps"));
     }
-    let mut columns = vec![
-        ("", Align::Left),
-        ("name", Align::Left),
-        ("base", Align::Right),
-        ("test", Align::Right),
-        ("change", Align::Right),
-    ];
-    columns.extend(has_shares.then_some(("share", Align::Right)));
+    let mut columns = vec![text(""), text("name"), number("base"), number("test"), number("change")];
+    columns.extend(has_shares.then_some(number("share")));
     let title = format!("{title} by {key}, per {}", p.scope());
     Some(View { title, columns, rows: shown.iter().map(row).collect(), notes })
 }

@@ -1,12 +1,12 @@
 //! What stands out in a comparison, in sentences: the step, the parts that changed, and the names behind it.
 
-use crate::diff::exact::MIN_STEPS;
 use crate::diff::names::NameChange;
 use crate::diff::population::Population;
 use crate::diff::set::WorkSide;
-use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, Trend, is_fused_apart, pair};
+use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, is_fused_apart, pair};
 use crate::diff::threshold::noise;
 use crate::diff::words::{kind, ns, short, signed, signed_pct, whole};
+use hta_base::table::compare::{MIN_STEPS, Trend};
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_base::wording::names::clip;
 

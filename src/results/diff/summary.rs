@@ -1,13 +1,13 @@
 //! `diff_summary` and `diff_steps`: the step time and its parts.
 
-use crate::diff::exact::{ExactFraction, Noise, is_significant, standard_error};
+use crate::diff::exact::ExactFraction;
 use crate::diff::population::{ChosenRanks, Population};
 use crate::diff::set::{WindowOfDevice, WorkSide};
 use crate::diff::{DiffStepRow, DiffSteps, Summaries, SummaryRow};
 use hta_analysis::recording::rules::FUSED_PCT;
+use hta_base::table::compare::{ComparedFigure, Noise, RunFigure, Trend};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
-use std::cmp::Ordering;
 
 /// A figure of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,30 +137,7 @@ pub(crate) fn is_change(delta: ExactFraction, base: ExactFraction) -> bool {
     delta.num != 0 && delta.percent_of(base).is_none_or(|pct| pct.abs() >= LEAST_CHANGE_PCT)
 }
 
-/// Which way a time changed, as far as the steps can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trend {
-    Slower,
-    Faster,
-    Same,
-    /// It differs by no more than the steps of one side.
-    WithinNoise,
-    /// It differs, and a side has too few steps.
-    Unknown,
-}
-
-impl Trend {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Trend::Slower => "slower",
-            Trend::Faster => "faster",
-            Trend::Same => "same",
-            Trend::WithinNoise => "within_noise",
-            Trend::Unknown => "unknown",
-        }
-    }
-}
-
+/// The exact sums of which a figure of both sides is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetricPair {
     pub(crate) base: NoisyFigure,
@@ -180,22 +157,15 @@ impl MetricPair {
         })
     }
 
-    pub(crate) fn error(&self) -> Option<f64> {
-        standard_error(self.base.noise, self.test.noise)
-    }
-
-    pub(crate) fn is_significant(&self) -> Option<bool> {
-        is_significant(self.delta(), self.error())
+    /// The figure, as numbers.
+    pub(crate) fn compared(&self) -> ComparedFigure {
+        let side = |of: &NoisyFigure| RunFigure { value: Some(of.mean.value()), noise: of.noise };
+        let (delta, pct) = (Some(self.delta().value()), self.delta_pct());
+        ComparedFigure::with_delta(side(&self.base), side(&self.test), delta, pct)
     }
 
     pub(crate) fn trend(&self) -> Trend {
-        match (self.delta().num.cmp(&0), self.is_significant()) {
-            (Ordering::Equal, _) => Trend::Same,
-            (_, Some(false)) => Trend::WithinNoise,
-            (_, None) => Trend::Unknown,
-            (Ordering::Greater, _) => Trend::Slower,
-            (Ordering::Less, _) => Trend::Faster,
-        }
+        self.compared().trend()
     }
 
     /// Whether it changes by so much that it is worth to say what the change consists of.
@@ -269,6 +239,7 @@ pub(crate) fn table(p: &Population) -> Batch {
     for metric in Metric::ALL {
         let is_told = !(is_apart && metric.is_of_exchange());
         let pair = pair(p, metric);
+        let figure = pair.compared();
         // Only where such kernels run.
         if metric == Metric::Fused && pair.base.mean.num == 0 && pair.test.mean.num == 0 {
             continue;
@@ -284,7 +255,7 @@ pub(crate) fn table(p: &Population) -> Batch {
             base_ns_per_step: pair.base.mean.value(),
             test_ns_per_step: pair.test.mean.value(),
             delta_ns_per_step: pair.delta().value(),
-            delta_pct: pair.delta_pct().filter(|_| is_told),
+            delta_pct: figure.pct.filter(|_| is_told),
             share_of_change_pct: if is_told && metric.has_share() {
                 step.share_of_change(pair.delta())
             } else {
@@ -292,8 +263,8 @@ pub(crate) fn table(p: &Population) -> Batch {
             },
             base_std_ns: pair.base.noise.std,
             test_std_ns: pair.test.noise.std,
-            std_error_ns: pair.error(),
-            is_significant: pair.is_significant().filter(|_| is_told),
+            std_error_ns: figure.error,
+            is_significant: figure.is_significant.filter(|_| is_told),
         });
     }
     table.finish()

@@ -14,10 +14,11 @@
 //! The operator is the last one in the text, because names of kernels may contain `<` and `>`. Changes are
 //! compared in integers; if base is 0, any increase exceeds every percentage.
 
-use crate::diff::exact::{ExactFraction, STANDARD_ERRORS};
+use crate::diff::exact::ExactFraction;
 use crate::diff::population::Population;
 use crate::diff::set::{CellKey, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, pair, sum_of};
+use hta_base::table::compare::STANDARD_ERRORS;
 use hta_base::units::{Ns, fmt_ns, fmt_signed_pct};
 use hta_trace::kernel::short_name;
 use std::cmp::Ordering;
@@ -138,7 +139,7 @@ impl Threshold {
             is_crossed: self.op.holds(found),
             found: format!("{} -> {} per {} ({pct}{plus}{})", show(base), show(test), p.scope(), show(delta)),
             noise: noise(&pair),
-            is_significant: pair.is_significant(),
+            is_significant: pair.compared().is_significant,
             is_unknown: !matches!(self.what, What::Summary(_)) && !self.what.is_known(p),
         }
     }
@@ -156,7 +157,7 @@ fn compare(num: i128, limit: i128, den: i128) -> Ordering {
 /// Says whether a change is within the noise.
 pub(crate) fn noise(pair: &MetricPair) -> String {
     let delta = pair.delta().value().abs();
-    match pair.error() {
+    match pair.compared().error {
         None => {
             let (a, b) = (pair.base.noise.steps, pair.test.noise.steps);
             format!("too few steps ({a} and {b}) to tell it from noise")

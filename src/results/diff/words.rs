@@ -3,7 +3,7 @@
 use crate::diff::exact::ExactFraction;
 use crate::diff::names::{NameChange, NameKey};
 use crate::diff::population::Population;
-use crate::diff::summary::Trend;
+use hta_base::table::compare::Trend;
 use hta_base::units::{Ns, fmt_ns, fmt_signed_pct};
 use hta_trace::kernel::short_name;
 

@@ -1,7 +1,7 @@
 //! Formats text in columns that fit a width.
 
 use crate::output::visible;
-use hta_analysis::printed::{Align, View};
+use hta_analysis::printed::{PrintedColumn, View};
 use hta_base::table::format::CellType;
 use hta_base::table::value::Value;
 use hta_base::table::view_rows::ViewRows;
@@ -28,9 +28,11 @@ pub fn set(view: &View, width: usize) -> String {
 
 /// Formats a declared view within `width` characters, as [`grid`] does.
 pub fn set_rows(view: &ViewRows, width: usize) -> String {
-    let align = |cells| if cells == CellType::Text { Align::Left } else { Align::Right };
-    let columns: Vec<(&str, Align)> =
-        view.columns.iter().map(|c| (c.heading.as_ref(), align(c.cells))).collect();
+    let columns: Vec<PrintedColumn> = view
+        .columns
+        .iter()
+        .map(|c| PrintedColumn { heading: &c.heading, is_number: c.cells != CellType::Text })
+        .collect();
     let row = |row: &Vec<Value>| view.columns.iter().zip(row).map(|(c, v)| c.text(v)).collect();
     grid(&columns, &view.rows.iter().map(row).collect::<Vec<_>>(), &view.notes, width)
 }
@@ -38,7 +40,7 @@ pub fn set_rows(view: &ViewRows, width: usize) -> String {
 /// A table within `width` characters. Headings are never shortened: they take two lines where one is too
 /// wide. Texts get the width that numbers leave: sentences are broken into lines, names are shortened in
 /// their middle. What still does not fit is printed row by row, in full.
-pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
+pub fn grid(columns: &[PrintedColumn], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
     let rows: CellRows = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
     let mut out = match FittedColumns::new(columns, &rows, width) {
         Some(layout) => layout.table(columns, &rows),
@@ -63,20 +65,20 @@ struct FittedColumns<'a> {
 
 impl<'a> FittedColumns<'a> {
     /// `None` if the columns cannot be as wide as they must.
-    fn new(columns: &[(&'a str, Align)], rows: &CellRows, width: usize) -> Option<Self> {
+    fn new(columns: &[PrintedColumn<'a>], rows: &CellRows, width: usize) -> Option<Self> {
         let cells: Vec<usize> =
             (0..columns.len()).map(|i| widest(rows.iter().filter_map(|r| r.get(i)))).collect();
         let wide = |heads: &[(&str, &str)]| -> Vec<usize> {
             cells.iter().zip(heads).map(|(n, head)| (*n).max(len(head.0)).max(len(head.1))).collect()
         };
-        let one_line: Vec<(&str, &str)> = columns.iter().map(|c| ("", c.0)).collect();
+        let one_line: Vec<(&str, &str)> = columns.iter().map(|c| ("", c.heading)).collect();
         let widths = wide(&one_line);
         if total(&widths) <= width {
             return Some(Self { widths, heads: one_line });
         }
-        let heads: Vec<(&str, &str)> = columns.iter().map(|c| halves(c.0)).collect();
+        let heads: Vec<(&str, &str)> = columns.iter().map(|c| halves(c.heading)).collect();
         let mut widths = wide(&heads);
-        let main = (0..columns.len()).filter(|i| columns[*i].1 == Align::Left).max_by_key(|i| cells[*i]);
+        let main = (0..columns.len()).filter(|i| !columns[*i].is_number).max_by_key(|i| cells[*i]);
         let has_sentences = |i: usize| rows.iter().filter_map(|r| r.get(i)).any(|c| is_sentence(c));
         // A bar or a row of marks means nothing when it is shortened.
         let is_picture = |i: usize| rows.iter().filter_map(|r| r.get(i)).all(|c| is_picture(c));
@@ -89,7 +91,7 @@ impl<'a> FittedColumns<'a> {
             least.max(len(heads[i].0)).max(len(heads[i].1))
         };
         while total(&widths) > width {
-            let can_shrink = |i: &usize| columns[*i].1 == Align::Left && widths[*i] > least(*i);
+            let can_shrink = |i: &usize| !columns[*i].is_number && widths[*i] > least(*i);
             let i = (0..columns.len()).filter(can_shrink).max_by_key(|i| widths[*i])?;
             // No further than the next one in width, so that long texts share what there is.
             let next = (0..columns.len()).filter(|k| *k != i && can_shrink(k)).map(|k| widths[k]).max();
@@ -101,11 +103,11 @@ impl<'a> FittedColumns<'a> {
         Some(Self { widths, heads })
     }
 
-    fn table(&self, columns: &[(&str, Align)], rows: &CellRows) -> String {
+    fn table(&self, columns: &[PrintedColumn], rows: &CellRows) -> String {
         let alike: Vec<BTreeSet<&str>> = (0..columns.len())
-            .map(|i| match columns[i].1 {
-                Align::Left => alike(rows, i, self.widths[i]),
-                Align::Right => BTreeSet::new(),
+            .map(|i| match columns[i].is_number {
+                false => alike(rows, i, self.widths[i]),
+                true => BTreeSet::new(),
             })
             .collect();
         let mut out = String::new();
@@ -114,9 +116,9 @@ impl<'a> FittedColumns<'a> {
             for (i, cell) in cells.enumerate().take(columns.len()) {
                 let pad = " ".repeat(self.widths[i].saturating_sub(len(cell)));
                 text.push_str(if i > 0 { GAP } else { "" });
-                match columns[i].1 {
-                    Align::Left => text.push_str(&format!("{cell}{pad}")),
-                    Align::Right => text.push_str(&format!("{pad}{cell}")),
+                match columns[i].is_number {
+                    false => text.push_str(&format!("{cell}{pad}")),
+                    true => text.push_str(&format!("{pad}{cell}")),
                 }
             }
             out.push_str(text.trim_end());
@@ -149,13 +151,13 @@ impl<'a> FittedColumns<'a> {
 }
 
 /// Each row as lines of heading and cell; rows are apart by an empty line.
-fn row_by_row(columns: &[(&str, Align)], rows: &CellRows, width: usize) -> String {
-    let head = widest(columns.iter().map(|c| &c.0)).min(width / 2);
+fn row_by_row(columns: &[PrintedColumn], rows: &CellRows, width: usize) -> String {
+    let head = widest(columns.iter().map(|c| &c.heading)).min(width / 2);
     let room = width.saturating_sub(head + GAP.len());
     let mut out = String::new();
     for (n, row) in rows.iter().enumerate() {
         out.push_str(if n > 0 { "\n" } else { "" });
-        for ((name, _), cell) in columns.iter().zip(row) {
+        for (PrintedColumn { heading: name, .. }, cell) in columns.iter().zip(row) {
             let lines = if len(cell) > room { broken(cell, room) } else { vec![cell.to_string()] };
             for (k, line) in lines.iter().enumerate() {
                 let name = if k == 0 { name } else { "" };
@@ -239,12 +241,13 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hta_analysis::printed::{number, text};
 
     #[test]
     fn columns_fit_the_width_and_names_keep_both_ends() {
         let view = View {
             title: String::new(),
-            columns: vec![("kernel", Align::Left), ("sum", Align::Right)],
+            columns: vec![text("kernel"), number("sum")],
             rows: vec![vec!["a".repeat(50) + &"z".repeat(50), "12 ms".to_string()]],
             notes: vec!["word ".repeat(30)],
         };
@@ -264,7 +267,7 @@ mod tests {
         };
         let view = View {
             title: String::new(),
-            columns: vec![("kernel", Align::Left), ("sum", Align::Right)],
+            columns: vec![text("kernel"), number("sum")],
             rows: ["64x64", "128x64", "64x64"].iter().map(|m| vec![name(m), "1 ms".to_string()]).collect(),
             notes: Vec::new(),
         };
@@ -278,7 +281,7 @@ mod tests {
     fn headings_take_two_lines_before_anything_is_shortened() {
         assert_eq!(halves("bus bw GB/s"), ("bus bw", "GB/s"));
         assert_eq!(halves("rank"), ("", "rank"));
-        let columns = [("kernel", Align::Left), ("median duration", Align::Right)];
+        let columns = [text("kernel"), number("median duration")];
         let rows = [vec!["sgemm".to_string(), "12 ms".to_string()]];
         assert_eq!(grid(&columns, &rows, &[], 24), "kernel  median duration\nsgemm             12 ms\n");
         assert_eq!(grid(&columns, &rows, &[], 20), "          median\nkernel  duration\nsgemm      12 ms\n");
@@ -286,7 +289,7 @@ mod tests {
 
     #[test]
     fn sentences_are_broken_into_lines() {
-        let columns = [("cause", Align::Left), ("gain", Align::Right)];
+        let columns = [text("cause"), number("gain")];
         let rows = [vec!["Rank 3 waits for the data loader".to_string(), "5 ms".to_string()]];
         let text = grid(&columns, &rows, &[], 30);
         assert_eq!(text, "cause                     gain\nRank 3 waits for the      5 ms\ndata loader\n");
@@ -294,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_is_too_wide_stands_row_by_row_in_full() {
-        let columns = [("cause", Align::Left), ("gain", Align::Right), ("what to do", Align::Left)];
+        let columns = [text("cause"), number("gain"), text("what to do")];
         let row = ["Rank 3 waits for the data loader", "5 ms", "load in the background with workers"];
         let text = grid(&columns, &[row.map(str::to_string).to_vec()], &[], 40);
         assert_eq!(
@@ -306,7 +309,7 @@ mod tests {
 
     #[test]
     fn no_heading_is_shortened_at_any_width() {
-        let columns = [("communication kernel", Align::Left), ("exposed share %", Align::Right)];
+        let columns = [text("communication kernel"), number("exposed share %")];
         let rows = [vec!["ncclDevKernel_AllReduce_Sum_f32_RING_LL".to_string(), "12.5 %".to_string()]];
         for width in 20..100 {
             let text = grid(&columns, &rows, &[], width);
@@ -319,7 +322,7 @@ mod tests {
     #[test]
     fn control_characters_never_reach_the_terminal() {
         let name = "a\u{1b}[31mb\n".to_string();
-        let text = grid(&[("name", Align::Left)], &[vec![name.clone()]], &[name], 40);
+        let text = grid(&[text("name")], &[vec![name.clone()]], &[name], 40);
         assert_eq!(text, "name\na\\u{1b}[31mb\\n\n  a\\u{1b}[31mb\n");
     }
 }

@@ -13,7 +13,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array,
 };
 use arrow_schema::{DataType as Kind, Field, Schema};
-use hta_analysis::printed::Align;
+use hta_analysis::printed::PrintedColumn;
 use hta_base::table::format::{CellType, heading, unit};
 use hta_base::units::fmt_count;
 use polars::prelude::{Column, DataFrame, DataType, PolarsError};
@@ -106,9 +106,11 @@ impl QueryAnswer {
         let shown = self.len().min(top);
         let names = self.names();
         let heads: Vec<String> = names.iter().map(|n| heading(n)).collect();
-        let align = |n: &&str| if self.is_number(n) { Align::Right } else { Align::Left };
-        let columns: Vec<(&str, Align)> =
-            heads.iter().map(String::as_str).zip(names.iter().map(align)).collect();
+        let columns: Vec<PrintedColumn> = heads
+            .iter()
+            .zip(&names)
+            .map(|(heading, n)| PrintedColumn { heading, is_number: self.is_number(n) })
+            .collect();
         let set = |row: usize| {
             names
                 .iter()

@@ -11,7 +11,7 @@ use std::process::Command;
 ///   call       l                                                      10..15
 ///   stream       [kernel               )                              20..20 + kernel
 /// ```
-fn recorded(period: i64, iterations: &[(&str, i64)]) -> TraceBuilder {
+pub fn recorded(period: i64, iterations: &[(&str, i64)]) -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0).world(1).device("NVIDIA H100", 132);
     let mut main = t.thread(1);
     for (start, (name, kernel)) in (0..).map(|k| us(period * k)).zip(iterations) {
@@ -25,7 +25,7 @@ fn recorded(period: i64, iterations: &[(&str, i64)]) -> TraceBuilder {
     t
 }
 
-const DECODE_4: &str = "execute_context_0(0)_generation_4(4)";
+pub const DECODE_4: &str = "execute_context_0(0)_generation_4(4)";
 const DECODE_8: &str = "execute_context_0(0)_generation_8(8)";
 const PREFILL: &str = "execute_context_1(64)_generation_0(0)";
 

@@ -2,7 +2,7 @@
 
 mod command;
 pub mod invariants;
-mod iterations;
+pub mod iterations;
 mod planted;
 mod refused;
 mod results;

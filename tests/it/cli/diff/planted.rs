@@ -101,7 +101,7 @@ fn a_step_that_changes_by_less_than_one_percent_has_no_shares() {
     for table in ["diff_summary", "diff_by_name"] {
         assert!(d.rows(table).iter().all(|r| r.float("share_of_change_pct").is_none()), "{table}");
     }
-    assert!(d.views.iter().all(|v| v.columns.iter().all(|(name, _)| *name != "share")));
+    assert!(d.views.iter().all(|v| v.columns.iter().all(|c| c.heading != "share")));
     assert!(d.notes().contains("no shares: a step that changes by less than 1 %"), "{}", d.notes());
     // What cancels out is said.
     let gone = d.name("gpu", "old_one");
@@ -195,7 +195,7 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     );
     assert_eq!(two.name("gpu", GEMM).text("trend"), "unknown");
     let parts = &two.views[1];
-    assert!(!parts.columns.iter().any(|(name, _)| *name == "noise"), "{:?}", parts.columns);
+    assert!(!parts.columns.iter().any(|c| c.heading == "noise"), "{:?}", parts.columns);
 }
 
 #[test]

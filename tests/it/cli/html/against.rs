@@ -2,6 +2,7 @@
 //! what cannot be compared is said.
 
 use super::{Page, analyze, hostile, hta, shown};
+use crate::cli::diff::iterations::{DECODE_4, recorded};
 use crate::cli::diff::sets::{BASE, Compared, Job, TEST, diff};
 use hta_testkit::Format;
 use std::collections::BTreeMap;
@@ -236,6 +237,43 @@ fn a_run_against_itself_differs_in_nothing_and_its_own_page_stays() {
     assert_eq!(whole(&figures(&serving, "serving"), "decode, 4 requests").0, Some(700_000.0));
     let memory = Page::read(&dir.path().join("gpu_single/compare.html"));
     assert_eq!(whole(&figures(&memory, "memory"), "peak of GPU memory (trace)").0, Some(75_497_472.0));
+}
+
+#[test]
+fn iterations_are_those_of_hta_diff() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    // Of the windows that count the mean is 225 us and the median 200 us; of the other run 245 us and 240 us.
+    for (name, lengths) in [("base", [200, 200, 200, 200, 300]), ("this", [240, 240, 240, 240, 260])] {
+        let path = dir.path().join(format!("{name}.json"));
+        let trace = recorded(500, &lengths.map(|length| (DECODE_4, length)));
+        std::fs::write(&path, trace.to_json()).expect("a trace can be written");
+        analyze(shown(&path), &dir.path().join(name), &[]);
+    }
+    let [this, base] = ["this", "base"].map(|name| dir.path().join(name));
+    let serving = figures(&against(&this, &base).page, "serving");
+    let run = hta(&["diff", shown(&base), shown(&this), "--table", "diff_iterations", "--format", "json"]);
+    let rows: serde_json::Value = serde_json::from_slice(&run.stdout).expect("rows");
+    for (name, column) in [("work on the device", "window_ns"), ("tokens per second", "tokens_per_s")] {
+        let (this, base, ..) = serving[&("decode, 4 requests".to_string(), name.to_string())];
+        let of = |side: &str| rows[0][format!("{side}_{column}")].as_f64();
+        assert_eq!((this, base), (of("test"), of("base")), "{name}");
+    }
+    let window = &serving[&("decode, 4 requests".to_string(), "work on the device".to_string())];
+    assert_eq!((window.0, window.1, window.3.as_str()), (Some(245e3), Some(225e3), "within noise"));
+}
+
+#[test]
+fn the_account_of_time_is_that_of_the_ranks_that_are_compared() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let [this, base] = ["this", "base"].map(|name| dir.path().join(name));
+    analyze("data/samples/gpu_ddp8", &this, &[]);
+    analyze("data/samples/gpu_ddp8", &base, &["--ranks", "0-5"]);
+    let page = against(&this, &base).page;
+    let (parts, account) = (figures(&page, "parts"), figures(&page, "account"));
+    let compute = &parts[&("step time".to_string(), "compute".to_string())];
+    // Ranks 6 and 7 compute for less time than the others, which is no change.
+    assert_eq!(compute.2, Some(0.0));
+    assert_eq!(&whole(&account, "compute"), compute);
 }
 
 #[test]

@@ -1,104 +1,71 @@
 //! The account of time and the efficiency of two runs.
 
-use crate::diff::exact::Noise;
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
-use crate::output::html::axis::PageStep;
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
 use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
-use crate::results::{Results, ResultsError, columns};
+use crate::results::{Results, ResultsError};
 use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::efficiency::Efficiencies;
 use hta_analysis::verdict::TIME_PARTS;
-use hta_base::table::schema::Text;
-use std::collections::{BTreeMap, BTreeSet};
+use hta_base::table::compare::{ComparedFigure, Comparison, FigureRole, FigureSpec, RunOfRanks};
+use hta_base::table::value::Value;
 
-columns! {
-    Owned of TimeAccount {
-        rank, device, step: Option<u32>, step_label, part: Text, cause: Option<Text>, time_ns: i64,
-    }
-}
+/// A step of a device.
+const STEP: Comparison = Comparison {
+    windows: &["rank", "device"],
+    figures: &[FigureSpec { column: "time_ns", scope: "", role: FigureRole::Mean }],
+    ..Comparison::of(TimeAccount::SPEC)
+};
+const PARTS: Comparison = Comparison { by: &["part"], ..STEP };
+const OWNERS: Comparison = Comparison { by: &["part", "cause"], ..STEP };
 
-columns! {
-    Factors of Efficiencies {
-        scope: Text, parallel_efficiency: Option<f64>, load_balance: Option<f64>,
-        communication_efficiency: Option<f64>, orchestration_efficiency: Option<f64>, serialization_efficiency: Option<f64>,
-        replayed_orchestration_efficiency: Option<f64>, transfer_efficiency: Option<f64>,
-    }
-}
-
-/// A run without a number or an index of a step has one window for each device.
-type PageStepKey = Option<PageStep>;
-
-/// Sums of one run by part and owner.
-#[derive(Default)]
-struct PartSums {
-    sums: BTreeMap<(String, Option<String>), BTreeMap<PageStepKey, i64>>,
-    devices: BTreeMap<PageStepKey, BTreeSet<(u32, Option<i64>)>>,
-}
-
-impl PartSums {
-    fn read(results: &Results) -> Result<Self, ResultsError> {
-        let mut all = Self::default();
-        results.read::<Owned>(|r| {
-            let step = PageStep::new(r.step, r.step_label);
-            all.devices.entry(step).or_default().insert((r.rank, r.device));
-            let key = (r.part.to_string(), r.cause.map(str::to_string));
-            *all.sums.entry(key).or_default().entry(step).or_default() += r.time_ns;
-        })?;
-        Ok(all)
-    }
-
-    /// The mean, for a device and step, of the rows that `keep` keeps.
-    fn figure(&self, keep: impl Fn(&str, Option<&str>) -> bool) -> RunFigure {
-        let mut sums: BTreeMap<PageStepKey, i64> = BTreeMap::new();
-        let mut is_there = false;
-        for ((part, cause), of) in &self.sums {
-            if keep(part, cause.as_deref()) {
-                is_there = true;
-                of.iter().for_each(|(step, ns)| *sums.entry(*step).or_default() += ns);
-            }
-        }
-        let windows = self.devices.iter().map(|(step, devices)| (*step, devices.len() as u64)).collect();
-        let figure = RunFigure::mean(&sums, &windows);
-        // What a run with an account does not have took no time.
-        if is_there || !self.devices.is_empty() { figure } else { RunFigure::of_run(None) }
-    }
-
-    fn owners(&self, part: &str) -> BTreeSet<&str> {
-        self.sums.keys().filter(|(p, _)| p == part).filter_map(|(_, cause)| cause.as_deref()).collect()
-    }
-}
-
-fn named<'a>(group: &'a str, name: &'a str, better: Better) -> FigureName<'a> {
-    FigureName { group, name, unit: Unit::Ns, better }
-}
-
-/// The account of time: what a step of a device consists of, and what owns the lost time.
+/// The account of time of the ranks that are compared: what a step of a device consists of, and what owns the
+/// lost time.
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn account(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn account(runs: [RunOfRanks; 2], texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("time_account", &HEADINGS);
-    let (this, base) = (PartSums::read(this)?, PartSums::read(base)?);
-    let whole = |of: &PartSums| of.figure(|_, _| true);
-    push(&mut grid, texts, named("", "a step of a device", Better::Less), whole(&this), whole(&base));
+    let mut add = |group: &str, name: &str, better: Better, figure: Option<&ComparedFigure>| {
+        let what = FigureName { group, name, unit: "ns", better };
+        figure.into_iter().for_each(|figure| push(&mut grid, texts, what, figure));
+    };
+    let rows = |of: &Comparison| of.rows_of_ranks(runs).map_err(ResultsError::of_view);
+    let (parts, owners) = (rows(&PARTS)?, rows(&OWNERS)?);
+    for step in rows(&STEP)? {
+        add("", "a step of a device", Better::Less, step.figures.first());
+    }
     for (column, name) in TIME_PARTS {
-        let part = column.trim_end_matches("_ns");
-        let better = if part == "compute" { Better::Neither } else { Better::Less };
-        let of = |account: &PartSums| account.figure(|p, _| p == part);
-        let (a, b) = (of(&this), of(&base));
-        if a.value.unwrap_or(0.0) == 0.0 && b.value.unwrap_or(0.0) == 0.0 {
-            continue;
-        }
-        push(&mut grid, texts, named("", name, better), a, b);
-        let owners: BTreeSet<&str> = this.owners(part).union(&base.owners(part)).copied().collect();
-        for owner in owners {
-            let of = |account: &PartSums| account.figure(|p, c| p == part && c == Some(owner));
-            let shown = owner.replace('_', " ");
-            push(&mut grid, texts, named(name, &shown, better), of(&this), of(&base));
+        let part = Some(column.trim_end_matches("_ns"));
+        let better = if name == "compute" { Better::Neither } else { Better::Less };
+        let is_there = |f: &&ComparedFigure| f.base.unwrap_or(0.0) != 0.0 || f.test.unwrap_or(0.0) != 0.0;
+        let of_part = parts.iter().find(|row| row.key.first().and_then(Value::text) == part);
+        let Some(figure) = of_part.and_then(|row| row.figures.first()).filter(is_there) else { continue };
+        add("", name, better, Some(figure));
+        for row in owners.iter().filter(|row| row.key.first().and_then(Value::text) == part) {
+            let Some(owner) = row.key.get(1).and_then(Value::text) else { continue };
+            add(name, &owner.replace('_', " "), better, row.figures.first());
         }
     }
     Ok(grid)
+}
+
+/// The efficiency of the job.
+const EFFICIENCY: Comparison = Comparison {
+    figures: &[
+        factor("parallel_efficiency"),
+        factor("load_balance"),
+        factor("communication_efficiency"),
+        factor("orchestration_efficiency"),
+        factor("serialization_efficiency"),
+        factor("replayed_orchestration_efficiency"),
+        factor("transfer_efficiency"),
+    ],
+    ..Comparison::of(Efficiencies::SPEC)
+};
+
+const fn factor(column: &'static str) -> FigureSpec {
+    FigureSpec { column, scope: "job", role: FigureRole::Whole }
 }
 
 /// Names of the factors, in the order in which they multiply.
@@ -112,45 +79,17 @@ const FACTORS: [(&str, &str); 7] = [
     ("by a replay", "transfer"),
 ];
 
-type FactorValues = [Option<f64>; 7];
-
-/// The factors of the job, and of each step.
-fn factors(results: &Results) -> Result<(Option<FactorValues>, Vec<FactorValues>), ResultsError> {
-    let (mut job, mut steps) = (None, Vec::new());
-    results.read::<Factors>(|r| {
-        let values = [
-            r.parallel_efficiency,
-            r.load_balance,
-            r.communication_efficiency,
-            r.orchestration_efficiency,
-            r.serialization_efficiency,
-            r.replayed_orchestration_efficiency,
-            r.transfer_efficiency,
-        ];
-        match r.scope {
-            "job" => job = Some(values),
-            "step" => steps.push(values),
-            _ => {}
-        }
-    })?;
-    Ok((job, steps))
-}
-
 /// The efficiency and its factors.
 ///
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("efficiency", &HEADINGS);
-    let (this, base) = (factors(this)?, factors(base)?);
-    for (i, (group, name)) in FACTORS.iter().enumerate() {
-        let at = |of: &FactorValues| of.get(i).copied().flatten();
-        let figure = |(job, steps): &(Option<FactorValues>, Vec<FactorValues>)| RunFigure {
-            value: job.as_ref().and_then(at),
-            noise: Noise::of(&steps.iter().filter_map(at).collect::<Vec<_>>()),
-        };
-        let what = FigureName { group, name, unit: Unit::Ratio, better: Better::More };
-        push(&mut grid, texts, what, figure(&this), figure(&base));
+    for row in EFFICIENCY.rows(base, this).map_err(ResultsError::of_view)? {
+        for ((group, name), figure) in FACTORS.into_iter().zip(&row.figures) {
+            let what = FigureName { group, name, unit: "ratio", better: Better::More };
+            push(&mut grid, texts, what, figure);
+        }
     }
     Ok(grid)
 }

@@ -1,33 +1,9 @@
 //! Figures of two runs beside each other: both values, their difference, and whether it is more than the
 //! noise of the steps.
 
-use crate::diff::exact::{Noise, STANDARD_ERRORS, standard_error};
-use crate::output::html::grid::{CellType, Grid, Heading};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading};
 use crate::output::html::texts::Texts;
-use std::collections::BTreeMap;
-
-/// How the page writes a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Ns,
-    Bytes,
-    Count,
-    Ratio,
-    /// A number without a unit of its own.
-    Number,
-}
-
-impl Unit {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Unit::Ns => "ns",
-            Unit::Bytes => "bytes",
-            Unit::Count => "count",
-            Unit::Ratio => "ratio",
-            Unit::Number => "number",
-        }
-    }
-}
+use hta_base::table::compare::{ComparedFigure, Trend};
 
 /// Which change is an improvement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,39 +24,13 @@ impl Better {
     }
 }
 
-/// One run's value.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RunFigure {
-    pub(crate) value: Option<f64>,
-    /// Over steps; no step where the figure is not of steps.
-    pub(crate) noise: Noise,
-}
-
-impl RunFigure {
-    /// A figure of the whole run.
-    pub(crate) fn of_run(value: Option<f64>) -> Self {
-        Self { value, noise: Noise::of(&[]) }
-    }
-
-    /// A mean over windows, whose sums and numbers are known by step.
-    pub(crate) fn mean<K: Ord>(sums: &BTreeMap<K, i64>, windows: &BTreeMap<K, u64>) -> Self {
-        let number: u64 = windows.values().sum();
-        let total: i128 = sums.values().map(|ns| i128::from(*ns)).sum();
-        let of_step =
-            |(step, n): (&K, &u64)| sums.get(step).copied().unwrap_or(0) as f64 / (*n).max(1) as f64;
-        let samples: Vec<f64> = windows.iter().map(of_step).collect();
-        Self { value: (number > 0).then(|| total as f64 / number as f64), noise: Noise::of(&samples) }
-    }
-}
-
 /// What can be said of a difference; nothing where there are too few steps to tell.
-pub(crate) fn surety(delta: Option<f64>, significant: Option<bool>) -> &'static str {
-    match (delta, significant) {
-        (None, _) => "",
-        (Some(0.0), _) => "same",
-        (_, Some(true)) => "more than noise",
-        (_, Some(false)) => "within noise",
-        (_, None) => "",
+pub(crate) fn surety(figure: &ComparedFigure) -> &'static str {
+    match figure.trend() {
+        Trend::Same => "same",
+        Trend::Slower | Trend::Faster => "more than noise",
+        Trend::WithinNoise => "within noise",
+        Trend::Unknown => "",
     }
 }
 
@@ -99,7 +49,8 @@ pub(crate) struct FigureName<'a> {
     /// Name of the figure above, of which it is a part; empty for one that stands alone.
     pub(crate) group: &'a str,
     pub(crate) name: &'a str,
-    pub(crate) unit: Unit,
+    /// Name of the type of its cells: ns, bytes, count, ratio or number.
+    pub(crate) unit: &'static str,
     pub(crate) better: Better,
 }
 
@@ -120,28 +71,39 @@ pub(crate) const HEADINGS: [Heading; 9] = [
     ),
 ];
 
+/// A percentage as a share of one.
+pub(crate) fn ratio(pct: Option<f64>) -> Cell {
+    pct.map(|pct| pct / 100.0).into()
+}
+
 /// Adds a figure of both runs; none if both lack it.
-pub(crate) fn push(grid: &mut Grid, texts: &mut Texts, what: FigureName, this: RunFigure, base: RunFigure) {
-    if this.value.is_none() && base.value.is_none() {
-        return;
-    }
-    let delta = this.value.zip(base.value).map(|(this, base)| this - base);
-    let error = standard_error(base.noise, this.noise);
-    let significant = delta.zip(error).map(|(delta, error)| delta.abs() > STANDARD_ERRORS * error);
-    let told = match (this.value, base.value) {
-        (None, _) => "not in this run".to_string(),
-        (_, None) => "not in the baseline".to_string(),
-        _ => surety(delta, significant).to_string(),
+pub(crate) fn push(grid: &mut Grid, texts: &mut Texts, what: FigureName, figure: &ComparedFigure) {
+    let told = match (figure.test, figure.base) {
+        (None, None) => return,
+        (None, _) => "not in this run",
+        (_, None) => "not in the baseline",
+        _ => surety(figure),
     };
+    push_told(grid, texts, what, figure, told);
+}
+
+/// Adds a figure, of which something is said.
+pub(crate) fn push_told(
+    grid: &mut Grid,
+    texts: &mut Texts,
+    what: FigureName,
+    figure: &ComparedFigure,
+    told: &str,
+) {
     grid.push([
         texts.cell(what.group),
         texts.cell(what.name),
-        texts.cell(what.unit.name()),
+        texts.cell(what.unit),
         texts.cell(what.better.name()),
-        this.value.into(),
-        base.value.into(),
-        delta.into(),
-        delta.zip(base.value).and_then(|(delta, base)| (base != 0.0).then(|| delta / base.abs())).into(),
-        texts.cell(&told),
+        figure.test.into(),
+        figure.base.into(),
+        figure.delta.into(),
+        ratio(figure.pct),
+        texts.cell(told),
     ]);
 }

@@ -1,15 +1,15 @@
 //! Two results folders beside each other: the page of one run with another as its baseline (`hta report
 //! --against`).
 //!
-//! Everything is computed from the tables of both folders. Steps, kernels and causes are compared by
-//! [`crate::diff`], as `hta diff` does with the traces; the other figures are means over steps whose noise is
-//! that of the steps.
+//! Everything is computed from the tables of both folders. Steps, kernels, causes and iterations are compared
+//! by [`crate::diff`], as `hta diff` does with the traces; the other figures are declared as
+//! [comparisons](hta_base::table::compare::Comparison) of a table.
 //!
 //! ```text
 //!   tables of A  --ComparedRun-->  \
-//!                                   RunPair::compare -> parts, names, causes \
-//!   tables of B  --ComparedRun-->  /                                          Section of the page
-//!   tables of A and B  ------------ account, efficiency, memory, serving -> /
+//!                                   RunPair::compare -> parts, names, causes, iterations \
+//!   tables of B  --ComparedRun-->  /                                                      Section of the page
+//!   tables of A and B  ------------> Comparison::rows -> account, efficiency, memory ->  /
 //! ```
 
 mod account;
@@ -25,7 +25,9 @@ use crate::output::html::grid::{CellType, Grid, Section};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
 use hta_analysis::api::{Options, Output};
+use hta_base::table::compare::RunOfRanks;
 use hta_base::table::schema::Batch;
+use std::collections::BTreeSet;
 
 /// Number of sentences of `hta diff` that the page opens with.
 const VERDICT: usize = 2;
@@ -44,6 +46,10 @@ pub struct Against {
     /// Whether names of kernels are of no use, so that categories stand for them.
     is_by_category: bool,
     causes: Option<Batch>,
+    /// Iterations of an engine by phase and batch.
+    iterations: Batch,
+    /// The ranks of the baseline and of this run that are compared; `None`: all.
+    ranks: [Option<BTreeSet<u32>>; 2],
     population: Vec<String>,
     pub differences: SetDifferences,
     /// What cannot be compared, and why.
@@ -67,6 +73,8 @@ impl Against {
             categories: Vec::new(),
             is_by_category: pair.is_by_category(options),
             causes: None,
+            iterations: pair.iterations(options),
+            ranks: pair.ranks(options),
             population: Vec::new(),
             differences: SetDifferences::default(),
             notes: pair.notes().cloned().collect(),
@@ -136,16 +144,15 @@ impl Against {
         if let Some(table) = &self.causes {
             add("causes", names::causes(table, texts));
         }
-        type Part = fn(&Results, &Results, &mut Texts) -> Result<Grid, ResultsError>;
-        let parts: [(&'static str, &str, Part); 4] = [
-            ("account", "the account of time", account::account),
-            ("efficiency", "efficiency", account::efficiency),
-            ("memory", "peaks of memory", peaks::memory),
-            ("serving", "iterations", serving::serving),
-        ];
+        let [of_base, of_this] = &self.ranks;
+        let both: [RunOfRanks; 2] = [(base, of_base.as_ref()), (this, of_this.as_ref())];
         let mut notes = self.notes.clone();
-        for (name, words, part) in parts {
-            match part(this, base, texts) {
+        for (name, words, part) in [
+            ("account", "the account of time", account::account(both, texts)),
+            ("efficiency", "efficiency", account::efficiency(this, base, texts)),
+            ("memory", "peaks of memory", peaks::memory(this, base, texts)),
+        ] {
+            match part {
                 Err(ResultsError::Column { path, column, .. }) => {
                     notes.push(format!(
                         "{words} cannot be compared: {path} is of another version, without `{column}`"
@@ -154,6 +161,7 @@ impl Against {
                 grid => add(name, grid?),
             }
         }
+        add("serving", serving::serving(&self.iterations, texts));
         section.notes = notes;
         Ok(section)
     }

@@ -3,10 +3,11 @@
 use crate::diff::causes::DiffCauses;
 use crate::diff::set::Set;
 use crate::diff::{DiffNames, Summaries, SummaryRow};
-use crate::output::html::against::figure::{Better, HEADINGS, Unit, surety, too_few};
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push_told, ratio, surety, too_few};
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
 use crate::output::html::texts::Texts;
+use hta_base::table::compare::ComparedFigure;
 use hta_base::table::schema::{Batch, Table};
 use hta_trace::kernel::short_name;
 use std::collections::BTreeMap;
@@ -26,23 +27,23 @@ pub(crate) fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
     for r in of(tables, Summaries::SPEC.name).flat_map(Summaries::rows) {
         let group = if r.is_part { "step time" } else { "" };
         let name = if r.metric == "step_time" && r.scope == "capture" { "capture" } else { r.metric };
+        let name = name.replace('_', " ").replace("gpu", "GPU");
         let is_lost = r.is_part && r.metric != "compute";
         let better = if is_lost || r.metric == "step_time" { Better::Less } else { Better::Neither };
-        let told = match surety(Some(r.delta_ns_per_step), r.is_significant) {
+        let figure = ComparedFigure {
+            base: Some(r.base_ns_per_step),
+            test: Some(r.test_ns_per_step),
+            delta: Some(r.delta_ns_per_step),
+            pct: r.delta_pct,
+            error: r.std_error_ns,
+            is_significant: r.is_significant,
+        };
+        let told = match surety(&figure) {
             "" if r.metric == "step_time" => too_few(least(r), r.scope),
             told => told.to_string(),
         };
-        grid.push([
-            texts.cell(group),
-            texts.cell(&name.replace('_', " ").replace("gpu", "GPU")),
-            texts.cell(Unit::Ns.name()),
-            texts.cell(better.name()),
-            r.test_ns_per_step.into(),
-            r.base_ns_per_step.into(),
-            r.delta_ns_per_step.into(),
-            r.delta_pct.map(|pct| pct / 100.0).into(),
-            texts.cell(&told),
-        ]);
+        let what = FigureName { group, name: &name, unit: "ns", better };
+        push_told(&mut grid, texts, what, &figure, &told);
     }
     grid
 }
@@ -144,8 +145,9 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
     // The largest change first, as the table is sorted.
     let rows: Vec<_> =
         of(tables, DiffNames::SPEC.name).flat_map(DiffNames::rows).filter(|r| r.side == "gpu").collect();
-    let ratio = |pct: Option<f64>| Cell::from(pct.map(|pct| pct / 100.0));
     for r in rows.iter().take(MOST_NAMES) {
+        let (base, test) = (Some(r.base_ns_per_step), Some(r.test_ns_per_step));
+        let figure = ComparedFigure::known(base, test, r.is_significant);
         grid.push([
             texts.cell(r.class),
             texts.cell(&short_name(r.name)),
@@ -158,7 +160,7 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
             r.test_count_per_step.into(),
             r.base_count_per_step.into(),
             texts.cell(r.change),
-            texts.cell(surety(Some(r.delta_ns_per_step), r.is_significant)),
+            texts.cell(surety(&figure)),
         ]);
     }
     let left = rows.get(MOST_NAMES..).unwrap_or_default();
@@ -184,7 +186,6 @@ pub(crate) fn causes(table: &Batch, texts: &mut Texts) -> Grid {
             ("delta_ratio", "difference", CellType::Ratio, "this run - baseline, in points"),
         ],
     );
-    let ratio = |pct: Option<f64>| Cell::from(pct.map(|pct| pct / 100.0));
     for r in DiffCauses::rows(table) {
         let (this, base) = (r.test_recoverable_pct, r.base_recoverable_pct);
         grid.push([

@@ -1,10 +1,11 @@
 //! What two runs are: folders, versions, devices, and totals.
 
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
 use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::inventory;
+use hta_base::table::compare::ComparedFigure;
 use hta_base::table::schema::Text;
 use hta_base::wording::ranks::rank_list;
 use std::collections::BTreeSet;
@@ -76,17 +77,17 @@ pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Gr
     }
     let mut grid = Grid::new("ranks", &HEADINGS);
     let [this, base] = found.as_slice() else { return Ok((runs, grid)) };
-    let mut add = |name: &str, unit: Unit, of: &dyn Fn(&RunTotals) -> Option<f64>| {
+    let mut add = |name: &str, unit: &'static str, of: &dyn Fn(&RunTotals) -> Option<f64>| {
         let what = FigureName { group: "", name, unit, better: Better::Neither };
-        push(&mut grid, texts, what, RunFigure::of_run(of(this)), RunFigure::of_run(of(base)));
+        push(&mut grid, texts, what, &ComparedFigure::known(of(base), of(this), None));
     };
-    add("ranks", Unit::Count, &|t| Some(t.ranks.len() as f64));
-    add("ranks of the job", Unit::Count, &|t| t.world.map(f64::from));
-    add("steps, over all ranks", Unit::Count, &|t| Some(t.steps as f64));
-    add("events", Unit::Count, &|t| Some(t.events as f64));
-    add("GPU activities", Unit::Count, &|t| Some(t.activities as f64));
-    add("GPU time, summed", Unit::Ns, &|t| Some(t.gpu_ns as f64));
-    add("recorded, longest rank", Unit::Ns, &|t| Some(t.longest_ns as f64));
-    add("size of the traces", Unit::Bytes, &|t| Some(t.bytes as f64));
+    add("ranks", "count", &|t| Some(t.ranks.len() as f64));
+    add("ranks of the job", "count", &|t| t.world.map(f64::from));
+    add("steps, over all ranks", "count", &|t| Some(t.steps as f64));
+    add("events", "count", &|t| Some(t.events as f64));
+    add("GPU activities", "count", &|t| Some(t.activities as f64));
+    add("GPU time, summed", "ns", &|t| Some(t.gpu_ns as f64));
+    add("recorded, longest rank", "ns", &|t| Some(t.longest_ns as f64));
+    add("size of the traces", "bytes", &|t| Some(t.bytes as f64));
     Ok((runs, grid))
 }
