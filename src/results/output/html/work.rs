@@ -1,9 +1,10 @@
 //! The utilization of each device.
 
-use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::mfu::Mfu;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::collections::BTreeMap;
 
@@ -12,6 +13,23 @@ columns! {
         rank, device, scope, device_name: Option<Text>, number: Option<Text>, peak_tflops_per_s: Option<f64>,
         peak_tb_per_s: Option<f64>, dur_ns, matrix_flops: u64, matrix_busy_ns: i64, mfu_pct: Option<f64>,
         hfu_pct: Option<f64>, coverage_pct: Option<f64>,
+    }
+}
+
+table! {
+    /// The utilization of each device.
+    struct DeviceUse, DeviceUseRow = "mfu" by "rank, device" {
+        rank;
+        device: Option<i64>, "", "device index";
+        device_name: Text, "", "product whose peaks are used; empty if the device is not known", "product";
+        number: Text, "", "number type with most of the operations";
+        peak_tflops_per_s: Option<f64>, "", "dense peak for that type";
+        peak_tb_per_s: Option<f64>, "", "peak bandwidth of the device's memory";
+        tflops_per_s: f64, "", "rate while products, convolutions and attention run";
+        mfu: f64, "share", "model FLOPs utilization over the steps, idle time included", "MFU";
+        hfu: f64, "share", "the same with what is recomputed for the backward pass", "HFU";
+        coverage: f64, "share",
+            "of the matrix kernels' time with known operations; below 90 % the MFU is a lower bound";
     }
 }
 
@@ -49,50 +67,21 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
         device.covered += r.coverage_pct.unwrap_or(f64::NAN) / 100.0 * r.dur_ns as f64;
     })?;
     let has_steps = all.keys().any(|(is_step, ..)| *is_step);
-    let mut grid = Grid::new(
-        "mfu",
-        &[
-            ("rank", "rank", CellType::Id, "rank"),
-            ("device", "device", CellType::Id, "device index"),
-            (
-                "device_name",
-                "product",
-                CellType::Text,
-                "product whose peaks are used; empty if the device is not known",
-            ),
-            ("number", "number", CellType::Text, "number type with most of the operations"),
-            ("peak_tflops_per_s", "peak TFLOP/s", CellType::Number, "dense peak for that type"),
-            ("peak_tb_per_s", "peak TB/s", CellType::Number, "peak bandwidth of the device's memory"),
-            (
-                "tflops_per_s",
-                "TFLOP/s",
-                CellType::Number,
-                "rate while products, convolutions and attention run",
-            ),
-            ("mfu", "MFU", CellType::Ratio, "model FLOPs utilization over the steps, idle time included"),
-            ("hfu", "HFU", CellType::Ratio, "the same with what is recomputed for the backward pass"),
-            (
-                "coverage",
-                "coverage",
-                CellType::Ratio,
-                "of the matrix kernels' time with known operations; below 90 % the MFU is a lower bound",
-            ),
-        ],
-    );
+    let mut devices = DeviceUse::default();
     for ((_, rank, device), d) in all.into_iter().filter(|((is_step, ..), _)| *is_step == has_steps) {
         let dur = d.dur.max(1) as f64;
-        grid.push([
-            rank.into(),
-            device.into(),
-            texts.cell(&d.name),
-            texts.cell(&d.number),
-            d.peaks[0].into(),
-            d.peaks[1].into(),
-            (d.flops / d.busy as f64 / 1e3).into(),
-            (d.used / dur).into(),
-            (d.used_with_again / dur).into(),
-            (d.covered / dur).into(),
-        ]);
+        devices.push(DeviceUseRow {
+            rank,
+            device,
+            device_name: &d.name,
+            number: &d.number,
+            peak_tflops_per_s: d.peaks[0],
+            peak_tb_per_s: d.peaks[1],
+            tflops_per_s: d.flops / d.busy as f64 / 1e3,
+            mfu: d.used / dur,
+            hfu: d.used_with_again / dur,
+            coverage: d.covered / dur,
+        });
     }
-    Ok(grid)
+    Ok(texts.grid(devices))
 }
