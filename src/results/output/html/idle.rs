@@ -3,7 +3,7 @@
 use crate::output::html::breakdown::{PageLanes, lane_cells};
 use crate::output::html::grid::{Cell, Grid, Section, missing};
 use crate::output::html::lane::{LaneColumns, LaneKey};
-use crate::output::html::tally::Tally;
+use crate::output::html::tally::{Tally, of_ranks};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::idle::{IdleHost, Idles};
@@ -133,8 +133,6 @@ pub(crate) fn section(
     grid.leave_out(left, none.chain(rest.into_iter().map(Cell::Int)).collect());
 
     let mut host = Grid::whole(HostActivities::SPEC);
-    names.fill(&mut host, texts, MOST_ACTIVITIES, |t, _| {
-        vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
-    });
+    names.fill(&mut host, texts, MOST_ACTIVITIES, of_ranks);
     Ok(Section::default().with("lanes", grid).with("host", host))
 }

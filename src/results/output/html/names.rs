@@ -1,9 +1,8 @@
 //! Sections by name over all ranks: repeated sequences, operators, calls that wait, Python functions.
 
-use crate::output::html::grid::{Cell, Grid, Section, missing};
-use crate::output::html::tally::{KeySums, Tally};
+use crate::output::html::grid::{Grid, Section, missing};
+use crate::output::html::tally::{Tally, of_ranks};
 use crate::output::html::texts::Texts;
-use crate::output::html::work;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::call_tree::CallTree;
 use hta_analysis::patterns::tables::RepeatsTable;
@@ -58,11 +57,6 @@ table! {
     }
 }
 
-/// The ranks that have a name, and the largest value of one with that rank.
-pub(crate) fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
-    vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
-}
-
 /// A sequence in one line: its first and last names, short. A sequence may have a hundred thousand names.
 fn sequence(names: &str) -> String {
     let shorts = |names: &mut dyn Iterator<Item = &str>| names.map(short_name).collect::<Vec<String>>();
@@ -94,16 +88,11 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
     Ok(Section::default().with("sequences", grid))
 }
 
-/// The utilization of devices and Python functions, beside the tables of operators.
+/// Python functions, beside the tables of operators.
 ///
 /// # Errors
-/// When a table is damaged.
+/// When the table is damaged.
 pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let section = Section::default().with("mfu", work::utilization(results, texts)?);
-    Ok(section.with("python", python(results, texts)?))
-}
-
-fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut all: Tally<2, 4> = Tally::default();
     results.read::<Call>(|r| {
         if r.kind == "python" {
@@ -114,7 +103,7 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     })?;
     let mut grid = Grid::whole(PythonFunctions::SPEC);
     all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t, _| vec![t.ranks.into()]);
-    Ok(grid)
+    Ok(Section::default().with("python", grid))
 }
 
 /// Marks frames that only wait, on threads that launch nothing; they are listed last.

@@ -20,6 +20,7 @@ use hta_analysis::fabric::tables::FabricPlaces;
 use hta_analysis::kernels::{CategoriesOverRanks, KernelsOverRanks};
 use hta_analysis::mesh::tables::{MeshDimensions, RankPlaces};
 use hta_analysis::ops::anomalies::AnomaliesOverRanks;
+use hta_analysis::ops::mfu::MfuByDevice;
 use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTable, PipelineWhatIf};
 use hta_analysis::recording::capability::Capability;
@@ -757,7 +758,26 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     ..ViewSpec::of(OperatorsOverRanks::SPEC)
                 },
             ),
-            made("mfu", "", &["rank", "device", "number"]),
+            table(
+                "mfu",
+                "",
+                ViewSpec {
+                    columns: &[
+                        "rank",
+                        "device",
+                        "device_name",
+                        "number",
+                        "peak_tflops_per_s",
+                        "peak_tb_per_s",
+                        "tflops_per_s",
+                        "mfu_pct",
+                        "hfu_pct",
+                        "coverage_pct",
+                    ],
+                    keep: &[Keep::Positive("matrix_flops")],
+                    ..ViewSpec::of(MfuByDevice::SPEC)
+                },
+            ),
             made("python", "", &["name", "thread"]),
         ],
         ..SectionEntry::NONE

@@ -5,7 +5,7 @@ use crate::output::html::breakdown::PageLanes;
 use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::lane::LaneKey;
 use crate::output::html::overview::PageRanks;
-use crate::output::html::tally::Tally;
+use crate::output::html::tally::{Tally, of_ranks};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::breakdown::Breakdowns;
@@ -344,9 +344,9 @@ pub(crate) fn critical_path(
         return Ok(Section::without(if there { none.to_string() } else { missing("critical_path_summary") }));
     }
     let mut grid = Grid::whole(PathClassSums::SPEC);
-    classes.fill(&mut grid, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    classes.fill(&mut grid, texts, MOST_PATHS, of_ranks);
     let mut names = Grid::whole(PathNameSums::SPEC);
-    tops.fill(&mut names, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    tops.fill(&mut names, texts, MOST_PATHS, of_ranks);
     let mut section = Section::default();
     if lanes.is_some_and(|l| l.ranks.len() > 1) {
         section
