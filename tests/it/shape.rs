@@ -163,9 +163,9 @@ const BY_HAND: [(&str, &[&str], &str, usize); 6] = [
         "types of cells outside of base",
         &["analysis/", "compat/", "results/", "mcp/", "cli/"],
         r"\bCellType::",
-        326,
+        46,
     ),
-    ("grids of the page made by hand", &["results/"], r"\bGrid::new\(", 52),
+    ("grids of the page made by hand", &["results/"], r"\bGrid::new\(", 11),
     ("functions that return a view", &["analysis/", "compat/"], r"->\s*(?:Option<|Vec<)?View\b", 14),
     ("sums over ranks by hand", &["analysis/"], r"\bOverRanks::new\(", 3),
 ];

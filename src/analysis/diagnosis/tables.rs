@@ -15,34 +15,35 @@ use hta_base::units::{Ns, percent};
 table! {
     /// Causes of lost time and of trouble with memory, the most important first, and what no cause owns. A
     /// cause of lost time is a row from 1 % of the job's time on.
-    pub struct Findings, FindingRow = "findings" by "position" {
+    pub struct Findings, FindingRow = "findings" by "position" key "finding_id" {
         position: u32, "", "place in the order of importance, from 1";
-        finding_id: Text, "", "stable name of the cause: the same in every run that has it";
-        kind: Text, "", "kind of cause (see hta explain diagnosis)";
+        finding_id: Text, "", "stable name of the cause: the same in every run that has it", "name";
+        kind: Text, "", "kind of cause, as in `hta explain diagnosis`";
         key: Text, "", "what it is about: a kernel, frame, call; empty if the kind says all";
         scope: Text, "", "all, local_rank, host or rank";
-        ranks: Text, "", "its ranks, separated by commas";
-        rank_label: Text, "", "its ranks in words";
-        step_labels: Text, "", "its steps, separated by commas; empty: all";
-        recoverable_ns: i64, "ns", "what fixing only this cause saves, over all steps";
-        recoverable_pct: Option<f64>, "%", "of the job's time";
+        ranks: Text, "", "its ranks, separated by commas", "rank numbers";
+        rank_label: Text, "", "its ranks in words", "ranks";
+        step_labels: Text, "", "its steps, separated by commas; empty: all", "steps";
+        recoverable_ns: i64, "ns", "what fixing only this cause saves, over all steps", "saves";
+        recoverable_pct: Option<f64>, "%", "the same, of the job's time", "of the time";
         basis: Text, "", "replay, bound, roofline or assumed: how the gain was found";
         owned_ns: i64, "ns", "lost time of all devices that it owns";
         compute_ns: i64, "ns", "compute time of all devices that it owns (causes in the mix of kernels)";
-        share_pct: Option<f64>, "%", "owned time, of the time of all devices";
+        share_pct: Option<f64>, "%", "owned time, of the time of all devices", "of all devices";
         bytes: Option<i64>, "bytes",
             "memory that a cause about memory is about, on its worst rank: the largest failed request, \
              growth of the median step, the peak, or what is unused; null for causes of time";
         certainty: Text, "",
             "sure: follows from recorded times; likely: depends on an interpretation; at most: the gain is a \
              bound; withheld: the recording does not support it";
-        reason: Option<Text>, "", "what of the recording makes it less than sure";
+        reason: Option<Text>, "", "what of the recording makes it less than sure", "why";
         p_value: Option<f64>, "", "of the test for stragglers, and for slow places of the fabric";
-        sentence: Text, "", "the cause in words";
-        detail: Text, "", "the numbers that show it, in words; empty if the sentence has them";
+        sentence: Text, "", "the cause in words", "cause";
+        detail: Text, "", "the numbers that show it, in words; empty if the sentence has them", "details";
         place: Text, "",
-            "function of the user's code, with file and line, and the module; empty if not recorded";
-        action: Text, "", "what to do";
+            "function of the user's code, with file and line, and the module; empty if not recorded",
+            "where";
+        action: Text, "", "one action that fixes it", "what to do";
         saves: Text, "", "what fixing it saves in a step, in words; empty if it saves no time";
         is_once: bool, "", "only a later recording saves it, not the job itself";
         is_listed: bool, "", "it is large enough to be told";

@@ -17,6 +17,7 @@ use crate::facts::nameless_devices::is_pftrace_of_torch;
 use crate::facts::operator_work::OperatorWorks;
 use crate::facts::windows::ByLaunchStep;
 use hta_base::table;
+use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::{Note, ViewSpec};
 use hta_base::units::{fmt_pct, percent};
@@ -64,6 +65,29 @@ table! {
         other_flops: u64, "FLOP", "FLOPs of all other operators with a known model";
     }
 }
+
+table! {
+    /// Model FLOPs utilization of each device over its steps, or its span without steps.
+    pub struct MfuByDevice, MfuByDeviceRow = "mfu_by_device" by "rank, device" {
+        rank; device;
+        device_name: Option<Text>, "", "product whose peaks are used; null if the device is not known",
+            "product" => first(device_name);
+        number: Option<Text>, "", "number type with most of the operations" => most(number, matrix_flops);
+        peak_tflops_per_s: Option<f64>, "TFLOP/s", "dense peak for that type" => max(peak_tflops_per_s);
+        peak_tb_per_s: Option<f64>, "TB/s", "peak bandwidth of the device's memory" => max(peak_tb_per_s);
+        matrix_flops: u64, "FLOP", "FLOPs of products, convolutions and attention" => sum(matrix_flops);
+        tflops_per_s: Option<f64>, "TFLOP/s", "rate while products, convolutions and attention run"
+            => mean(tflops_per_s, matrix_busy_ns);
+        mfu_pct: Option<f64>, "%", "model FLOPs utilization over the steps, idle time included", "MFU"
+            => mean(mfu_pct, dur_ns);
+        hfu_pct: Option<f64>, "%", "the same with what is recomputed for the backward pass", "HFU"
+            => mean(hfu_pct, dur_ns);
+        coverage_pct: Option<f64>, "%", "of the matrix kernels' time with known operations; below 90 % the \
+            MFU is a lower bound", "coverage" => mean(coverage_pct, dur_ns);
+    }
+}
+
+pub(crate) const BY_DEVICE: Rollup = Rollup::of_windows(Mfu::SPEC, MfuByDevice::SPEC);
 
 table! {
     /// Model FLOPs utilization of the job over its steps, or where there are none over the spans of its

@@ -39,7 +39,7 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
 use keys::{CallKey, KeyTexts, Keys};
-use mfu::{Mfu, MfuOverRanks};
+use mfu::{Mfu, MfuByDevice, MfuOverRanks};
 use modules::ModulesTable;
 use operators::Operators;
 use over_ranks::{ModulesOverRanks, OperatorsOverRanks};
@@ -127,6 +127,7 @@ impl Analysis for Ops {
                 Operators::SPEC,
                 ModulesTable::SPEC,
                 Mfu::SPEC,
+                MfuByDevice::SPEC,
                 MfuOverRanks::SPEC,
                 Anomalies::SPEC,
                 CallStacks::SPEC,
@@ -137,7 +138,7 @@ impl Analysis for Ops {
                 AnomaliesOverRanks::SPEC,
             ],
             views: &views::VIEWS,
-            rollups: &[over_ranks::MODULES, anomalies::OVER_RANKS],
+            rollups: &[over_ranks::MODULES, anomalies::OVER_RANKS, mfu::BY_DEVICE],
             kept_tables: &[StackNodes::SPEC, GraphParts::SPEC, mfu::NamelessDevices::SPEC],
             settings: &[BY, FOLDED, SPEEDSCOPE],
             is_long: true,

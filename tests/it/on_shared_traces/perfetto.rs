@@ -217,7 +217,7 @@ type MayDiffer = [(&'static str, &'static [&'static str])];
 
 /// Torch's own file: no device, so that nothing is known that takes its size or its peaks; no rank; no direction of
 /// copies; rows in another order.
-const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 18] = [
+const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 19] = [
     // Without the name of a device its peaks are not known.
     ("kernel_repairs", &["ideal_ns", "known_ns"]),
     // Copies are called by other names, which conditions on names repeat.
@@ -270,6 +270,7 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 18] = [
     ),
     ("counter_means", &["sm_efficiency_ratio", "blocks_known_pct"]),
     ("mfu", &["device_name", "peak_tflops_per_s", "peak_tb_per_s"]),
+    ("mfu_by_device", &["device_name", "peak_tflops_per_s", "peak_tb_per_s", "mfu_pct", "hfu_pct"]),
     // Without peaks neither utilization is known, nor whether it is a lower bound.
     ("mfu_over_ranks", &["mfu_pct", "hfu_pct", "is_lower_bound"]),
     (
@@ -287,7 +288,7 @@ const NOT_IN_TORCHS_OWN: [(&str, &[&str]); 18] = [
 ];
 
 /// A converted file: neither the devices nor the base of its times; rows in another order.
-const NOT_IN_CONVERTED: [(&str, &[&str]); 12] = [
+const NOT_IN_CONVERTED: [(&str, &[&str]); 13] = [
     ("kernel_repairs", &["ideal_ns", "known_ns"]),
     ("recorders", &["recorder"]),
     (
@@ -322,6 +323,7 @@ const NOT_IN_CONVERTED: [(&str, &[&str]); 12] = [
         ],
     ),
     ("mfu", &["device_name", "peak_tflops_per_s", "peak_tb_per_s"]),
+    ("mfu_by_device", &["device_name", "peak_tflops_per_s", "peak_tb_per_s", "mfu_pct", "hfu_pct"]),
     // Without peaks neither utilization is known, nor whether it is a lower bound.
     ("mfu_over_ranks", &["mfu_pct", "hfu_pct", "is_lower_bound"]),
     ("ranks", &["recorder", "backend", "world_size", "device_name", "time_era", "base_ns", "unpacked_bytes"]),

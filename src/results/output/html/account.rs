@@ -5,11 +5,12 @@
 //! and the lanes of the time axis are of it.
 
 use crate::output::html::axis::PageStep;
-use crate::output::html::grid::{Cell, CellType, Grid, Heading};
-use crate::output::html::lane::{LANE, LaneKey, MOST_LANES};
+use crate::output::html::grid::{Cell, Grid};
+use crate::output::html::lane::{LaneColumns, LaneKey, MOST_LANES};
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::verdict::TIME_PARTS;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,17 +21,34 @@ const WAITING: usize = 2;
 const TRANSFER: usize = 3;
 const UNMATCHED: usize = 4;
 
-/// What the parts are, in the order of [`TIME_PARTS`].
-const MEANINGS: [&str; PARTS] = [
-    "some compute runs",
-    "fused kernels (exchange and product in one) run and no compute",
-    "communication runs and no compute, and another rank has not come yet",
-    "communication runs and no compute, and all ranks are there",
-    "communication runs and no compute, and its calls on other ranks are not known",
-    "only copies or sets run",
-    "nothing runs",
-    "it is done, and another rank needs longer for the step",
-];
+table! {
+    /// Steps to the start of the next one.
+    struct AccountedSteps, AccountedStepRow = "time_account" by "dur_ns" {
+        dur_ns: i64, "ns", "up to the start of the next: the sum of what follows", "a step";
+    }
+}
+
+table! {
+    /// Ranks without steps, which are accounted for as a whole.
+    struct AccountedWholes, AccountedWholeRow = "time_account" by "dur_ns" {
+        dur_ns: i64, "ns", "all that was recorded: the sum of what follows", "recorded";
+    }
+}
+
+table! {
+    /// The parts of their time, as in [`TIME_PARTS`].
+    struct AccountedParts, AccountedPartRow = "time_account" by "compute_ns" {
+        compute_ns: i64, "ns", "some compute runs";
+        fused_ns: i64, "ns", "fused kernels (exchange and product in one) run and no compute";
+        waiting_ns: i64, "ns", "communication runs and no compute, and another rank has not come yet";
+        transfer_ns: i64, "ns", "communication runs and no compute, and all ranks are there";
+        unmatched_ns: i64, "ns",
+            "communication runs and no compute, and its calls on other ranks are not known";
+        copies_ns: i64, "ns", "only copies or sets run";
+        idle_ns: i64, "ns", "nothing runs";
+        finished_early_ns: i64, "ns", "it is done, and another rank needs longer for the step";
+    }
+}
 
 columns! {
     Accounted of TimeAccount { rank, device, step: Option<u32>, step_label, part: Text, time_ns: i64 }
@@ -85,17 +103,6 @@ impl PageAccount {
         if lanes.is_empty() {
             return None;
         }
-        let named = TIME_PARTS.iter().zip(MEANINGS);
-        let parts = named.map(|((column, name), meaning)| (*column, *name, CellType::Ns, meaning));
-        // Ranks without steps are accounted for as a whole.
-        let has_steps = self.cells.keys().any(|(_, step)| step.is_some());
-        let length: Heading = match has_steps {
-            true => {
-                ("dur_ns", "a step", CellType::Ns, "up to the start of the next: the sum of what follows")
-            }
-            false => ("dur_ns", "recorded", CellType::Ns, "all that was recorded: the sum of what follows"),
-        };
-        let headings: Vec<Heading> = LANE.into_iter().chain([length]).chain(parts).collect();
         let mut rows: Vec<_> = lanes.into_iter().collect();
         let without_compute = |sums: &[i64; PARTS]| sums.iter().sum::<i64>() - sums[COMPUTE];
         rows.sort_by_key(|(lane, (_, sums))| (Reverse(without_compute(sums)), *lane));
@@ -105,7 +112,10 @@ impl PageAccount {
             let all = [sums.iter().sum::<i64>()].into_iter().chain(*sums).map(Cell::Int);
             [Cell::from(*steps)].into_iter().chain(all).collect::<Vec<Cell>>()
         };
-        let mut grid = Grid::new("time_account", &headings);
+        let has_steps = self.cells.keys().any(|(_, step)| step.is_some());
+        let length = if has_steps { AccountedSteps::SPEC } else { AccountedWholes::SPEC };
+        let columns = [LaneColumns::SPEC, length, AccountedParts::SPEC];
+        let mut grid = Grid::of_tables("time_account", &columns);
         for ((rank, device), of) in &rows {
             grid.push([Cell::from(*rank), Cell::from(*device)].into_iter().chain(cells(of)));
         }

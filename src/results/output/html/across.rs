@@ -1,12 +1,13 @@
 //! Sections that compare ranks: stragglers, bandwidth of collectives, and the estimated gain of repairs.
 
 use crate::output::html::axis::{PageAxis, PageStep};
-use crate::output::html::grid::{CellType, Heading, Section, missing};
+use crate::output::html::grid::{Section, missing};
 use crate::output::html::heat::{Heat, SIDE};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::collectives::tables::CollectiveSummaries;
 use hta_analysis::stragglers::tables::Delays;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::collections::BTreeSet;
 
@@ -19,6 +20,17 @@ columns! {
 
 columns! {
     Collective of CollectiveSummaries { count: u64 }
+}
+
+table! {
+    /// How late ranks come.
+    struct MapDelays, MapDelayRow = "straggler_delays" by "gain_ns" {
+        gain_ns: i64, "ns",
+            "how much later it arrived than the second last: what fixing it alone would save";
+        excess_ns: i64, "ns", "how much longer than the median of the others it worked";
+        imposed_wait_ns: i64, "ns", "waiting of the other members where it came last", "others wait";
+        wait_ns: i64, "ns", "its own waiting", "waits itself";
+    }
 }
 
 /// The section on stragglers.
@@ -51,18 +63,7 @@ pub(crate) fn stragglers(
             heat.add(&ranks, &steps, r.rank, &step, [r.gain_ns, r.excess_ns, r.imposed_wait_ns, r.wait_ns]);
         }
     })?;
-    const VALUES: &[Heading] = &[
-        (
-            "gain_ns",
-            "gain",
-            CellType::Ns,
-            "how much later it arrived than the second last: what fixing it alone would save",
-        ),
-        ("excess_ns", "excess", CellType::Ns, "how much longer than the median of the others it worked"),
-        ("imposed_wait_ns", "others wait", CellType::Ns, "waiting of the other members where it came last"),
-        ("wait_ns", "waits itself", CellType::Ns, "its own waiting"),
-    ];
-    let delays = heat.grid("straggler_delays", VALUES, &ranks, &steps, texts);
+    let delays = heat.grid(MapDelays::SPEC, &ranks, &steps, texts);
     Ok(Section::default().with("delays", delays))
 }
 

@@ -3,12 +3,13 @@
 
 use crate::output::html::account::{ExposedParts, PageAccount};
 use crate::output::html::axis::{PageAxis, PageStep};
-use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
+use crate::output::html::grid::{Cell, Grid, Section};
 use crate::output::html::heat::{Heat, SIDE};
-use crate::output::html::lane::{LANE, LaneKey, MOST_LANES};
+use crate::output::html::lane::{LaneColumns, LaneKey, MOST_LANES};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::breakdown::Breakdowns;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,16 +160,56 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
     Ok((there && !all.lanes.is_empty()).then_some(all))
 }
 
-const PARTS: [Heading; 8] = [
-    ("dur_ns", "length", CellType::Ns, "length of the window"),
-    ("compute_ns", "compute", CellType::Ns, "some compute runs"),
-    ("fused_ns", "fused", CellType::Ns, "fused kernels (exchange and product in one) run and no compute"),
-    ("exposed_communication_ns", "communication", CellType::Ns, "communication runs and no compute"),
-    ("waiting_ns", "of that waiting", CellType::Ns, "another rank has not come yet"),
-    ("transfer_ns", "of that transfer", CellType::Ns, "all ranks are there; what is neither is not known"),
-    ("copies_ns", "copies", CellType::Ns, "only copies or sets run"),
-    ("idle_ns", "idle", CellType::Ns, "nothing runs"),
-];
+table! {
+    /// What windows consist of.
+    struct ShownParts, ShownPartRow = "temporal_breakdown" by "dur_ns" {
+        dur_ns: i64, "ns", "length of the window", "length";
+        compute_ns: i64, "ns", "some compute runs";
+        fused_ns: i64, "ns", "fused kernels (exchange and product in one) run and no compute";
+        exposed_communication_ns: i64, "ns", "communication runs and no compute", "communication";
+        waiting_ns: i64, "ns", "another rank has not come yet", "of that waiting";
+        transfer_ns: i64, "ns", "all ranks are there; what is neither is not known", "of that transfer";
+        copies_ns: i64, "ns", "only copies or sets run";
+        idle_ns: i64, "ns", "nothing runs";
+    }
+}
+
+table! {
+    /// Steps, each over all ranks.
+    struct ShownStepSums, ShownStepSumRow = "temporal_breakdown" by "step" {
+        step: Text, "", "number in the step's name; @n: its place in time";
+        windows: u64, "", "full steps that the sums are over, one for each device of a rank", "ranks";
+        partial_count: u64, "",
+            "steps left out: cut by the capture, or with far less work than the others";
+    }
+}
+
+table! {
+    /// What is said of them behind their parts.
+    struct StepExtremes, StepExtremeRow = "temporal_breakdown" by "shortest_ns" {
+        shortest_ns: Option<i64>, "ns", "length on the rank that takes least time";
+        longest_ns: Option<i64>, "ns", "the rank that takes longest";
+        longest_rank: Option<u32>, "", "the rank that takes longest", "on rank";
+    }
+}
+
+table! {
+    /// Single steps of ranks.
+    struct RankSteps, RankStepRow = "temporal_breakdown" by "rank, device, step" {
+        rank;
+        device: Option<i64>, "", "device index";
+        step: Text, "", "number in the step's name; @n: its place in time";
+        is_partial: Option<bool>, "",
+            "1: the step is cut by the capture, or has far less work than the others", "partial";
+    }
+}
+
+table! {
+    /// Length of steps by rank and step.
+    struct StepLengths, StepLengthRow = "temporal_breakdown" by "dur_ns" {
+        dur_ns: i64, "ns", "length of the step, summed over the ranks and steps of this field", "length";
+    }
+}
 
 /// Cells of the columns that identify a lane.
 pub(crate) fn lane_cells(key: &LaneKey, lane: &PageLane) -> [Cell; 3] {
@@ -185,8 +226,7 @@ pub(crate) fn section(
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
     let listed = lanes.listed();
-    let headings: Vec<Heading> = LANE.iter().chain(&PARTS).copied().collect();
-    let mut by_lane = Grid::new("temporal_breakdown", &headings);
+    let mut by_lane = Grid::of_tables("temporal_breakdown", &[LaneColumns::SPEC, ShownParts::SPEC]);
     for (key, lane) in &listed {
         by_lane.push(lane_cells(key, lane).into_iter().chain(lane.sums().map(Cell::Int)));
     }
@@ -242,28 +282,8 @@ pub(crate) fn section(
 }
 
 fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> Grid {
-    let mut headings: Vec<Heading> = vec![
-        ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
-        (
-            "windows",
-            "ranks",
-            CellType::Count,
-            "full steps that the sums are over, one for each device of a rank",
-        ),
-        (
-            "partial_count",
-            "partial",
-            CellType::Count,
-            "steps left out: cut by the capture, or with far less work than the others",
-        ),
-    ];
-    headings.extend(PARTS);
-    headings.extend([
-        ("shortest_ns", "shortest", CellType::Ns, "length on the rank that takes least time"),
-        ("longest_ns", "longest", CellType::Ns, "the rank that takes longest"),
-        ("longest_rank", "on rank", CellType::Id, "the rank that takes longest"),
-    ]);
-    let mut grid = Grid::new("temporal_breakdown", &headings);
+    let columns = [ShownStepSums::SPEC, ShownParts::SPEC, StepExtremes::SPEC];
+    let mut grid = Grid::of_tables("temporal_breakdown", &columns);
     let mut places: Vec<Option<StepSums>> = (0..axis.len()).map(|_| None).collect();
     for (step, s) in &lanes.steps {
         let Some(place) = axis.place(step).and_then(|p| places.get_mut(p)) else { continue };
@@ -304,19 +324,7 @@ fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<
     worst.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
     let chosen: BTreeSet<LaneKey> = worst.iter().take(room).map(|(k, _)| **k).collect();
 
-    let mut headings: Vec<Heading> = vec![
-        ("rank", "rank", CellType::Id, "rank"),
-        ("device", "device", CellType::Id, "device index"),
-        ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
-        (
-            "is_partial",
-            "partial",
-            CellType::Count,
-            "1: the step is cut by the capture, or has far less work than the others",
-        ),
-    ];
-    headings.extend(PARTS);
-    let mut cells = Grid::new("temporal_breakdown", &headings);
+    let mut cells = Grid::of_tables("temporal_breakdown", &[RankSteps::SPEC, ShownParts::SPEC]);
     let (ranks, steps) =
         (PageAxis::new(&lanes.ranks, SIDE), PageAxis::new(&lanes.steps.keys().copied().collect(), SIDE));
     let mut lengths = Heat::<1>::new(&ranks, &steps);
@@ -351,11 +359,5 @@ fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<
         );
         cells.notes.push(say);
     }
-    const LENGTH: &[Heading] = &[(
-        "dur_ns",
-        "length",
-        CellType::Ns,
-        "length of the step, summed over the ranks and steps of this field",
-    )];
-    Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
+    Ok((cells, lengths.grid(StepLengths::SPEC, &ranks, &steps, texts)))
 }

@@ -2,7 +2,7 @@
 
 use crate::output::html::account::PageAccount;
 use crate::output::html::breakdown::PageLanes;
-use crate::output::html::grid::{Cell, Grid, Section, missing};
+use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::Room;
@@ -115,7 +115,7 @@ impl SectionEntry {
         }
         for entry in self.grids {
             if let GridSource::Table(view) = &entry.made {
-                match grid(view, results, texts)? {
+                match grid(view, results, entry.has_sentences, texts)? {
                     None if !view.none.is_empty() => section.empty = Some(missing(view.of.name)),
                     Some(grid) if grid.len() == 0 && !view.none.is_empty() => {
                         section.empty = Some(view.none.to_string());
@@ -139,6 +139,8 @@ pub(crate) struct GridEntry {
     pub(crate) grid: &'static str,
     /// Its name for the reader; empty where the script of the section names it or shows no table of it.
     title: &'static str,
+    /// Whether its texts are sentences, which are never cut.
+    has_sentences: bool,
     made: GridSource,
 }
 
@@ -169,27 +171,35 @@ impl GridEntry {
 
 /// A grid that the section makes, with the columns that tell its rows apart.
 pub(crate) const fn made(grid: &'static str, title: &'static str, key: &'static [&'static str]) -> GridEntry {
-    GridEntry { grid, title, made: GridSource::Section(key) }
+    GridEntry { grid, title, has_sentences: false, made: GridSource::Section(key) }
 }
 
 /// A grid that shows a table as it is.
 pub(crate) const fn table(grid: &'static str, title: &'static str, view: ViewSpec) -> GridEntry {
-    GridEntry { grid, title, made: GridSource::Table(view) }
+    GridEntry { grid, title, has_sentences: false, made: GridSource::Table(view) }
+}
+
+/// A grid that shows a table of sentences as it is.
+pub(crate) const fn sentences(grid: &'static str, title: &'static str, view: ViewSpec) -> GridEntry {
+    GridEntry { grid, title, has_sentences: true, made: GridSource::Table(view) }
 }
 
 /// The grid of a view. `None` if there is no such table.
 ///
 /// # Errors
 /// When the table is damaged.
-fn grid(view: &ViewSpec, results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
+fn grid(
+    view: &ViewSpec,
+    results: &Results,
+    has_sentences: bool,
+    texts: &mut Texts,
+) -> Result<Option<Grid>, ResultsError> {
     let (top, no_option) = (usize::MAX, |_: &str| None);
     let scope = ViewScope { tables: results, top, of_steps: false, is_one_rank: false, option: &no_option };
     let Some(rows) = view.rows(&scope).map_err(ResultsError::of_view)? else { return Ok(None) };
     let mut cell = |value: &Value| match value {
-        Value::Null => Cell::Nothing,
-        Value::Int(_) => value.int().into(),
-        Value::Float(v) => (*v).into(),
-        Value::Text(text) => texts.cell(text),
+        Value::Text(text) if has_sentences => texts.whole(text),
+        value => texts.value(value),
     };
     let mut grid = Grid::of_view(view.of.name, &rows.columns);
     for row in &rows.rows {

@@ -2,11 +2,12 @@
 //! show, however many passes there are.
 
 use crate::output::html::axis::PageAxis;
-use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
+use crate::output::html::grid::Section;
 use crate::output::html::heat::SIDE;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::experts::tables::ExpertRanks;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,19 +36,22 @@ struct LayerLoads {
     ranks: BTreeMap<u32, PassSums>,
 }
 
-const LOADS: &[Heading] = &[
-    ("layer", "layer", CellType::Text, "module or annotation around it"),
-    ("direction", "direction", CellType::Text, "part of the step: forward, backward, recompute"),
-    ("position", "position", CellType::Id, "position among the layers of the step and direction"),
-    ("ranks", "ranks", CellType::Text, "rank, or consecutive ranks that share a row of the map"),
-    ("rank_count", "of ranks", CellType::Count, "how many they are"),
-    ("least_ns", "shortest", CellType::Ns, "shortest mean expert time of a rank"),
-    ("mean_ns", "mean", CellType::Ns, "mean expert time"),
-    ("most_ns", "longest", CellType::Ns, "longest mean expert time of a rank"),
-    ("most_rank", "on rank", CellType::Id, "the rank that has it"),
-    ("tokens_in", "tokens in", CellType::Count, "tokens that it gets in a pass; of several ranks the mean"),
-    ("received_bytes", "received", CellType::Bytes, "what it gets in a pass; of several ranks the mean"),
-];
+table! {
+    /// Expert time and load by layer and rank.
+    struct LayerMap, LayerMapRow = "expert_ranks" by "direction, position, ranks" {
+        layer: Option<Text>, "", "module or annotation around it";
+        direction: Text, "", "part of the step: forward, backward, recompute";
+        position: u32, "", "position among the layers of the step and direction";
+        ranks: Text, "", "rank, or consecutive ranks that share a row of the map";
+        rank_count: u64, "", "how many they are", "of ranks";
+        least_ns: Option<i64>, "ns", "shortest mean expert time of a rank", "shortest";
+        mean_ns: Option<i64>, "ns", "mean expert time";
+        most_ns: i64, "ns", "longest mean expert time of a rank", "longest";
+        most_rank: u32, "", "the rank that has it", "on rank";
+        tokens_in: Option<u64>, "", "tokens that it gets in a pass; of several ranks the mean";
+        received_bytes: Option<i64>, "bytes", "what it gets in a pass; of several ranks the mean";
+    }
+}
 
 /// The section on experts, without its tables.
 ///
@@ -71,20 +75,18 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
         add(&mut sums.bytes, r.received_bytes);
     })?;
     let axis = PageAxis::new(&all, SIDE);
-    let mut grid = Grid::new(ExpertRanks::SPEC.name, LOADS);
+    let mut map = LayerMap::default();
     for ((_, direction, position), layer) in &layers {
         let mut places: BTreeMap<usize, Vec<(u32, PassSums)>> = BTreeMap::new();
         for (rank, sums) in &layer.ranks {
             places.entry(axis.place(rank).unwrap_or(0)).or_default().push((*rank, *sums));
         }
-        let name = layer.name.as_deref().map_or(Cell::Nothing, |name| texts.cell(name));
-        for (place, ranks) in places {
-            let mut row =
-                vec![name, texts.cell(direction), Cell::from(*position), texts.cell(&axis.label(place))];
-            row.extend(joined(&ranks));
-            grid.push(row);
+        for (place, of_place) in places {
+            let (layer, ranks) = (layer.name.as_deref(), &axis.label(place));
+            map.push(LayerMapRow { layer, direction, position: *position, ranks, ..joined(&of_place) });
         }
     }
+    let mut grid = texts.grid(map);
     if axis.joined > 1 {
         let joined = axis.joined;
         grid.notes.push(format!(
@@ -95,22 +97,23 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
     Ok(Section::default().with("loads", grid))
 }
 
-/// Cells of the ranks that share a row.
-fn joined(ranks: &[(u32, PassSums)]) -> Vec<Cell> {
+/// A row of the ranks that share it, without its place.
+fn joined(ranks: &[(u32, PassSums)]) -> LayerMapRow<'static> {
     let times = || ranks.iter().map(|(rank, of)| (of.expert_ns / of.passes.max(1), *rank));
     let most = times().max().unwrap_or_default();
     let passes: i64 = ranks.iter().map(|(_, of)| of.passes).sum();
     let sum = |value: fn(&PassSums) -> Option<i64>| {
         ranks.iter().filter_map(|(_, of)| value(of)).reduce(|a, b| a + b)
     };
-    let mean = |value| Cell::from(sum(value).map(|sum| sum / passes.max(1)));
-    vec![
-        Cell::from(ranks.len()),
-        Cell::from(times().map(|(ns, _)| ns).min()),
-        mean(|of| Some(of.expert_ns)),
-        Cell::from(most.0),
-        Cell::from(most.1),
-        mean(|of| of.tokens),
-        mean(|of| of.bytes),
-    ]
+    let mean = |value| sum(value).map(|sum| sum / passes.max(1));
+    LayerMapRow {
+        rank_count: ranks.len() as u64,
+        least_ns: times().map(|(ns, _)| ns).min(),
+        mean_ns: mean(|of| Some(of.expert_ns)),
+        most_ns: most.0,
+        most_rank: most.1,
+        tokens_in: mean(|of| of.tokens).map(i64::cast_unsigned),
+        received_bytes: mean(|of| of.bytes),
+        ..LayerMapRow::default()
+    }
 }

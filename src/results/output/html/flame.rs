@@ -14,12 +14,13 @@
 //! limited number of nodes; what is left out is in `[small]`, so no tree loses time.
 
 use crate::output::html::detailed::detailed_ranks;
-use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
+use crate::output::html::grid::{Cell, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::flame::{Flame, OTHER, SMALL};
 use hta_analysis::stacks::{FlameNode, StackTree, keep_largest};
+use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::wording::counts::plural;
 use hta_trace::strings::{Interner, StrId};
@@ -36,6 +37,20 @@ columns! {
     Node of Flame {
         rank, parent: Option<u32>, kind: Text, name: Text, host_self_ns: i64, gpu_sum_ns: i64,
         bwd_gpu_sum_ns: i64, merged_count: u64,
+    }
+}
+
+table! {
+    /// Nodes of the flame graphs.
+    struct ShownFlame, ShownFlameRow = "flame" by "rank, parent" {
+        rank: Option<u32>, "", "rank of the tree; none: all ranks";
+        parent: Option<i64>, "", "row with the node above; none for a root";
+        kind: Text, "", "function, line, operator, runtime_call, kernel, or other";
+        name: Text, "", "name; of a kernel the short one";
+        host_ns: i64, "ns", "time of threads in the node itself", "host time";
+        gpu_ns: i64, "ns", "GPU work of this name launched by the node above", "GPU time";
+        bwd_gpu_ns: i64, "ns", "the same, of the backward pass", "backward GPU time";
+        merged: u64, "", "number of smaller nodes that it sums";
     }
 }
 
@@ -132,19 +147,7 @@ pub(crate) fn section(
         let none = "No operators, calls or kernels were recorded.";
         return Ok(Section::without(if there { none.to_string() } else { missing("flame") }));
     }
-    let mut grid = Grid::new(
-        "flame",
-        &[
-            ("rank", "rank", CellType::Id, "rank of the tree; none: all ranks"),
-            ("parent", "parent", CellType::Id, "row with the node above; none for a root"),
-            ("kind", "kind", CellType::Text, "function, line, operator, runtime_call, kernel, or other"),
-            ("name", "name", CellType::Text, "name; of a kernel the short one"),
-            ("host_ns", "host time", CellType::Ns, "time of threads in the node itself"),
-            ("gpu_ns", "GPU time", CellType::Ns, "GPU work of this name launched by the node above"),
-            ("bwd_gpu_ns", "backward GPU time", CellType::Ns, "the same, of the backward pass"),
-            ("merged", "merged", CellType::Count, "number of smaller nodes that it sums"),
-        ],
-    );
+    let mut grid = Grid::whole(ShownFlame::SPEC);
     let mut merged = all.show(None, MOST_OF_ALL, &mut grid, texts, &interner);
     if ranks.captures.len() > 1 {
         for (rank, tree) in &single {

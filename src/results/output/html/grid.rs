@@ -121,6 +121,18 @@ impl Grid {
         )
     }
 
+    /// A grid with all columns of some tables that the page alone shows, one behind the other. It is made
+    /// from a table of the results.
+    pub(crate) fn of_tables(table: &'static str, parts: &[&TableSpec]) -> Self {
+        let columns = parts.iter().flat_map(|spec| spec.columns).map(GridColumn::from).collect();
+        Self::with_columns(table, columns)
+    }
+
+    /// The same of one table, which is named as the one that it is made from.
+    pub(crate) fn whole(spec: &TableSpec) -> Self {
+        Self::of_tables(spec.name, &[spec])
+    }
+
     /// A grid with the columns of a view.
     pub(crate) fn of_view(table: &'static str, columns: &[ViewColumn]) -> Self {
         let column = |c: &ViewColumn| GridColumn {

@@ -1,8 +1,27 @@
 //! Values by rank and step, for the maps of the page.
 
 use crate::output::html::axis::{PageAxis, PageStep};
-use crate::output::html::grid::{Cell, CellType, Grid, Heading};
+use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
+use hta_base::table;
+use hta_base::table::schema::{TableSpec, Text};
+
+table! {
+    /// The place of a value on the map.
+    struct MapPlaces, MapPlaceRow = "map" by "ranks, steps" {
+        ranks: Text, "", "rank, or consecutive ranks that share a row of the map", "rank";
+        steps: Text, "", "step, or consecutive steps that share a column of the map", "step";
+        count: u64, "", "ranks and steps that are aggregated here", "values";
+    }
+}
+
+table! {
+    /// The largest value of a place.
+    struct MapLargest, MapLargestRow = "map" by "most_ns" {
+        most_ns: i64, "ns", "the largest of the first value", "largest";
+        most_rank: u32, "", "the rank that has it", "on rank";
+    }
+}
 
 /// Number of places on each side of a heat map.
 pub(crate) const SIDE: usize = 128;
@@ -42,25 +61,15 @@ impl<const N: usize> Heat<N> {
         place.most = place.most.max((values.first().copied().unwrap_or(0), rank));
     }
 
+    /// The grid of a map with the columns of these values.
     pub(crate) fn grid(
         self,
-        table: &'static str,
-        values: &[Heading],
+        values: &TableSpec,
         ranks: &PageAxis<u32>,
         steps: &PageAxis<PageStep>,
         texts: &mut Texts,
     ) -> Grid {
-        let mut headings: Vec<Heading> = vec![
-            ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row of the map"),
-            ("steps", "step", CellType::Text, "step, or consecutive steps that share a column of the map"),
-            ("count", "values", CellType::Count, "ranks and steps that are aggregated here"),
-        ];
-        headings.extend(values);
-        headings.extend([
-            ("most_ns", "largest", CellType::Ns, "the largest of the first value"),
-            ("most_rank", "on rank", CellType::Id, "the rank that has it"),
-        ]);
-        let mut grid = Grid::new(table, &headings);
+        let mut grid = Grid::of_tables(values.name, &[MapPlaces::SPEC, values, MapLargest::SPEC]);
         for (i, place) in self.cells.iter().enumerate() {
             let Some(p) = place else { continue };
             let (y, x) = (i / self.width, i % self.width);

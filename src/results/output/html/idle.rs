@@ -1,31 +1,49 @@
 //! The section on idle time: by cause, and by what the host did while the device waited for it.
 
 use crate::output::html::breakdown::{PageLanes, lane_cells};
-use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
-use crate::output::html::lane::{LANE, LaneKey};
-use crate::output::html::tally::Tally;
+use crate::output::html::grid::{Cell, Grid, Section, missing};
+use crate::output::html::lane::{LaneColumns, LaneKey};
+use crate::output::html::tally::{Tally, of_ranks};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::idle::{IdleHost, Idles};
-use hta_base::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::{ColumnSpec, Text};
 use hta_trace::step::is_profiler_step;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns of the grid `idle_host`.
-const HOST: &[Heading] = &[
-    (
-        "activity",
-        "the host was in",
-        CellType::Text,
-        "kind of the innermost open event of the launching thread",
-    ),
-    ("name", "name", CellType::Text, "its name; a Python frame with file and line"),
-    ("time_ns", "host wait", CellType::Ns, "idle time during this activity, over all ranks and windows"),
-    ("gap_count", "gaps", CellType::Count, "gaps with this activity"),
-    ("ranks", "ranks", CellType::Count, "ranks that have it"),
-    ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
-    ("most_rank", "on rank", CellType::Id, "that rank"),
-];
+table! {
+    /// What the host did.
+    struct HostActivities, HostActivityRow = "idle_host" by "time_ns descending, activity, name" {
+        activity: Text, "", "kind of the innermost open event of the launching thread", "the host was in";
+        name: Text, "", "its name; a Python frame with file and line";
+        time_ns: i64, "ns", "idle time during this activity, over all ranks and windows", "host wait";
+        gap_count: u64, "", "gaps with this activity", "gaps";
+        ranks: u64, "", "ranks that have it";
+        most_ns: i64, "ns", "on the rank with most of it", "largest";
+        most_rank: u32, "", "that rank", "on rank";
+    }
+}
+
+table! {
+    /// Idle time by cause; host wait by kind of activity.
+    struct LaneCauses, LaneCauseRow = "idle" by "idle_ns" {
+        idle_ns: i64, "ns", "nothing runs: the sum of what follows";
+        kernel_wait_ns: i64, "ns", "submitted, and about to start";
+        other_ns: i64, "ns", "submitted, but held back by something else; or the launch is unknown", "held";
+        data_loader: i64, "ns", "host wait during this activity of the launching thread";
+        python: i64, "ns", "host wait during this activity of the launching thread", "Python";
+        operator: i64, "ns", "host wait during this activity of the launching thread";
+        annotation: i64, "ns", "host wait during this activity of the launching thread";
+        launch_call: i64, "ns", "host wait during this activity of the launching thread";
+        sync_call: i64, "ns", "host wait during this activity of the launching thread";
+        allocation_call: i64, "ns", "host wait during this activity of the launching thread", "allocation";
+        runtime_call: i64, "ns", "host wait during this activity of the launching thread";
+        communication_operator: i64, "ns", "host wait during this activity of the launching thread";
+        untracked: i64, "ns", "host wait during this activity of the launching thread";
+        host_ns: i64, "ns", "host wait whose activity is unknown", "other host wait";
+    }
+}
 
 /// Largest number of host activities listed.
 const MOST_ACTIVITIES: usize = 200;
@@ -35,19 +53,10 @@ const UNTRACKED: &str = "untracked";
 /// The name of host time in a step of which nothing else is recorded.
 const IN_STEP: &str = "in a step, nothing else recorded";
 
-/// Kinds of host activity as in `hta explain idle`, with their headings.
-const ACTIVITIES: [(&str, &str); 10] = [
-    ("data_loader", "data loader"),
-    ("python", "Python"),
-    ("operator", "operator"),
-    (ANNOTATION, "annotation"),
-    ("launch_call", "launch call"),
-    ("sync_call", "sync call"),
-    ("allocation_call", "allocation"),
-    ("runtime_call", "runtime call"),
-    ("communication_operator", "communication operator"),
-    (UNTRACKED, "untracked"),
-];
+/// Number of columns before those of the kinds of host activity, which are named as in `hta explain idle`.
+const FIRST_KIND: usize = 3;
+/// Number of these kinds; one column stands behind them.
+const KINDS: usize = LaneCauses::SPEC.columns.len() - FIRST_KIND - 1;
 
 columns! {
     Window of Idles {
@@ -82,7 +91,7 @@ pub(crate) fn section(
     if !there {
         return Ok(Section::without(missing("idle")));
     }
-    let mut of_host: BTreeMap<LaneKey, [i64; ACTIVITIES.len()]> = BTreeMap::new();
+    let mut of_host: BTreeMap<LaneKey, [i64; KINDS]> = BTreeMap::new();
     let mut names: Tally<2, 2> = Tally::default();
     results.read::<HostTime>(|r| {
         let lane = (r.rank, r.device);
@@ -93,7 +102,8 @@ pub(crate) fn section(
         let is_step = r.activity == ANNOTATION && is_profiler_step(r.name);
         let (activity, name) = if is_step { (UNTRACKED, IN_STEP) } else { (r.activity, r.name) };
         // Unknown kinds count as untracked, so that the parts still sum to the whole.
-        let at = ACTIVITIES.iter().position(|a| a.0 == activity).unwrap_or(ACTIVITIES.len() - 1);
+        let kind = |c: &ColumnSpec| c.name == activity;
+        let at = LaneCauses::SPEC.columns[FIRST_KIND..].iter().position(kind).unwrap_or(KINDS - 1);
         if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
             *sum += r.time_ns;
         }
@@ -103,24 +113,8 @@ pub(crate) fn section(
         return Ok(Section::without("Nothing idled."));
     }
     let listed: BTreeSet<&LaneKey> = lanes.listed().into_iter().map(|(key, _)| key).collect();
-    let mut headings: Vec<Heading> = LANE.to_vec();
-    headings.extend([
-        ("idle_ns", "idle", CellType::Ns, "nothing runs: the sum of what follows"),
-        ("kernel_wait_ns", "kernel wait", CellType::Ns, "submitted, and about to start"),
-        (
-            "other_ns",
-            "held",
-            CellType::Ns,
-            "submitted, but held back by something else; or the launch is unknown",
-        ),
-    ]);
-    let about = "host wait during this activity of the launching thread";
-    headings.extend(ACTIVITIES.iter().map(|(name, title)| (*name, *title, CellType::Ns, about)));
-    let unnamed: Heading =
-        ("host_ns", "other host wait", CellType::Ns, "host wait whose activity is unknown");
-    headings.push(unnamed);
-    let mut grid = Grid::new("idle", &headings);
-    let (mut left, mut rest) = (0, vec![0i64; 4 + ACTIVITIES.len()]);
+    let mut grid = Grid::of_tables("idle", &[LaneColumns::SPEC, LaneCauses::SPEC]);
+    let (mut left, mut rest) = (0, vec![0i64; FIRST_KIND + KINDS + 1]);
     for (key, [idle, host, kernel, other]) in &causes {
         let parts = of_host.get(key).copied().unwrap_or_default();
         let unnamed = host - parts.iter().sum::<i64>();
@@ -138,9 +132,7 @@ pub(crate) fn section(
     let none = [Cell::Nothing; 3].into_iter();
     grid.leave_out(left, none.chain(rest.into_iter().map(Cell::Int)).collect());
 
-    let mut host = Grid::new("idle_host", HOST);
-    names.fill(&mut host, texts, MOST_ACTIVITIES, |t, _| {
-        vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
-    });
+    let mut host = Grid::whole(HostActivities::SPEC);
+    names.fill(&mut host, texts, MOST_ACTIVITIES, of_ranks);
     Ok(Section::default().with("lanes", grid).with("host", host))
 }

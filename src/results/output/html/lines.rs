@@ -1,11 +1,12 @@
 //! The section on source lines: host time of each line of user code over all ranks, and the GPU work launched
 //! there.
 
-use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::overview::nothing;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::lines::LinesOverRanks;
+use hta_base::table;
 use hta_base::table::schema::Text;
 
 /// Largest number of lines listed.
@@ -23,6 +24,25 @@ columns! {
     }
 }
 
+table! {
+    /// Lines of user code.
+    struct ShownLines, ShownLineRow = "lines_over_ranks" by "self_ns descending, name" {
+        name: Text, "", "file and line of the calls; of a function, where it is defined", "line";
+        thread: Text, "", "idle: on threads that run no operator and make no API call";
+        self_ns: i64, "ns", "time in which a thread is here, over all ranks", "own time";
+        native_ns: i64, "ns", "part of it in operators, API calls and built-in functions";
+        python_ns: i64, "ns", "the rest: Python code", "Python";
+        total_ns: i64, "ns", "with the user code that it calls", "time";
+        blocked_ns: i64, "ns", "synchronizing calls made here";
+        gpu_ns: i64, "ns", "GPU work launched here", "GPU time";
+        bwd_gpu_ns: i64, "ns", "GPU work of its backward pass", "backward GPU";
+        calls: u64, "", "calls made here";
+        ranks: u64, "", "ranks that have it";
+        most_ns: i64, "ns", "own time on the rank with most of it", "largest";
+        most_rank: u32, "", "that rank", "on rank";
+    }
+}
+
 /// The text of a Python frame, which the page links to its source.
 fn name(r: &Line) -> String {
     let file = r.file.or(r.module).unwrap_or_default();
@@ -36,39 +56,7 @@ fn name(r: &Line) -> String {
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut grid = Grid::new(
-        "lines_over_ranks",
-        &[
-            (
-                "name",
-                "line",
-                CellType::Text,
-                "file and line of the calls; of a function, where it is defined",
-            ),
-            (
-                "thread",
-                "thread",
-                CellType::Text,
-                "idle: on threads that run no operator and make no API call",
-            ),
-            ("self_ns", "own time", CellType::Ns, "time in which a thread is here, over all ranks"),
-            (
-                "native_ns",
-                "native",
-                CellType::Ns,
-                "part of it in operators, API calls and built-in functions",
-            ),
-            ("python_ns", "Python", CellType::Ns, "the rest: Python code"),
-            ("total_ns", "time", CellType::Ns, "with the user code that it calls"),
-            ("blocked_ns", "blocked", CellType::Ns, "synchronizing calls made here"),
-            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched here"),
-            ("bwd_gpu_ns", "backward GPU", CellType::Ns, "GPU work of its backward pass"),
-            ("calls", "calls", CellType::Count, "calls made here"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("most_ns", "largest", CellType::Ns, "own time on the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-        ],
-    );
+    let mut grid = Grid::whole(ShownLines::SPEC);
     let there = results.read::<Line>(|r| {
         if r.scope != "capture" {
             return;

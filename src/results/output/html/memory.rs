@@ -1,11 +1,12 @@
 //! The section on memory: peaks of all ranks, and of the device nearest to its limit the level over time,
 //! what holds the peak, and the steps.
 
-use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::overview::{PageRanks, nothing};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::memory::tables::{MemoryContent, MemoryCurve, MemoryPeaks, MemorySteps};
+use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::ratio;
 use std::cmp::Reverse;
@@ -42,6 +43,59 @@ columns! {
     StepLevel of MemorySteps {
         rank, device_type: Text, device, step, step_label, start_bytes: i64, end_bytes: i64, net_bytes: i64,
         max_bytes: i64, survivor_bytes: Option<i64>,
+    }
+}
+
+table! {
+    /// Peaks of devices.
+    struct ShownPeaks, ShownPeakRow = "memory_peaks" by "share descending" {
+        rank;
+        device: Text, "", "device; cpu: the host";
+        peak_bytes: i64, "bytes", "highest level";
+        share: Option<f64>, "share", "share of the device's memory", "of device";
+        base_bytes: i64, "bytes", "level before the recording", "before";
+        reserved_bytes: Option<i64>, "bytes", "reserved by the caching allocator at that moment";
+        unused_bytes: Option<i64>, "bytes", "largest difference of reserved and allocated",
+            "unused at most";
+        at_ns: i64, "ns", "time of the peak since the recording of the rank in the charts began";
+        in_step_ns: Option<i64>, "ns", "time since the start of its step";
+        phase: Option<Text>, "", "forward, backward, optimizer, zero_grad, data or outside";
+        trigger: Option<Text>, "", "operator of the allocation that reaches the peak", "reached by";
+        site: Option<Text>, "", "line or function of the user's code around it", "at line";
+    }
+}
+
+table! {
+    /// The level of a device by stretch of time.
+    struct LevelStretches, LevelStretchRow = "memory_curve" by "start_ns" {
+        start_ns: i64, "ns", "start of the stretch, since the recording began", "from";
+        lowest_bytes: Option<i64>, "bytes", "lowest level in the stretch";
+        highest_bytes: Option<i64>, "bytes", "highest level in the stretch";
+        reserved_bytes: Option<i64>, "bytes", "most that is reserved in the stretch";
+    }
+}
+
+table! {
+    /// What holds the peak of a device.
+    struct PeakHolders, PeakHolderRow = "memory_content" by "kind, bytes descending" {
+        kind: Text, "", "op, line, module or phase", "by";
+        holder: Text, "", "`[before window]`: allocated before the recording began";
+        count: Option<u64>, "", "allocations that are alive at the peak", "allocations";
+        bytes: i64, "bytes", "their size";
+    }
+}
+
+table! {
+    /// The level of a device by step.
+    struct LevelSteps, LevelStepRow = "memory_steps" by "start_ns" {
+        step: Option<i64>, "", "number in the step's name, or its index";
+        start_ns: Option<i64>, "ns", "start of the step, since the recording began", "from";
+        start_bytes: i64, "bytes", "level when the step begins";
+        max_bytes: i64, "bytes", "highest level in the step", "highest";
+        end_bytes: i64, "bytes", "level when it ends";
+        net_bytes: i64, "bytes", "the end minus the start";
+        survivor_bytes: Option<i64>, "bytes", "allocated in it and alive when the next one ends",
+            "survives";
     }
 }
 
@@ -124,69 +178,44 @@ pub(crate) fn section(
         + ranks.offsets.get(&first.place.rank).copied().unwrap_or(0);
     let length = ranks.captures.get(&first.place.rank).map_or(0, |c| c.last - c.first);
     let section = section
-        .with("curve", curve(results, first, start, length)?)
+        .with("curve", texts.grid(curve(results, first, start, length)?))
         .with("content", content(results, first, texts)?)
-        .with("steps", steps(results, first, start)?)
+        .with("steps", steps(results, first, start, texts)?)
         .with("peaks", peaks(&listed, start, texts));
     Ok(section)
 }
 
 fn peaks(listed: &[ListedPeak], start: i64, texts: &mut Texts) -> Grid {
-    let mut grid = Grid::new(
-        "memory_peaks",
-        &[
-            ("rank", "rank", CellType::Id, "rank"),
-            ("device", "device", CellType::Text, "device; cpu: the host"),
-            ("peak_bytes", "peak", CellType::Bytes, "highest level"),
-            ("share", "of device", CellType::Ratio, "share of the device's memory"),
-            ("base_bytes", "before", CellType::Bytes, "level before the recording"),
-            (
-                "reserved_bytes",
-                "reserved",
-                CellType::Bytes,
-                "reserved by the caching allocator at that moment",
-            ),
-            (
-                "unused_bytes",
-                "unused at most",
-                CellType::Bytes,
-                "largest difference of reserved and allocated",
-            ),
-            (
-                "at_ns",
-                "at",
-                CellType::Ns,
-                "time of the peak since the recording of the rank in the charts began",
-            ),
-            ("in_step_ns", "in step", CellType::Ns, "time since the start of its step"),
-            ("phase", "phase", CellType::Text, "forward, backward, optimizer, zero_grad, data or outside"),
-            ("trigger", "reached by", CellType::Text, "operator of the allocation that reaches the peak"),
-            ("site", "at line", CellType::Text, "line or function of the user's code around it"),
-        ],
-    );
+    let mut peaks = ShownPeaks::default();
     for l in listed.iter().take(MOST_DEVICES) {
-        let [phase, op, site] = [0, 1, 2].map(|i| texts.of(l.texts[i].as_deref()));
-        grid.push([
-            l.place.rank.into(),
-            texts.cell(&l.place.name()),
-            l.peak.into(),
-            l.total.and_then(|total| ratio(l.peak, total)).into(),
-            l.base.into(),
-            l.reserved.into(),
-            l.unused.into(),
-            l.ts.saturating_sub(start).into(),
-            l.in_step.into(),
+        let [phase, trigger, site] = l.texts.each_ref().map(Option::as_deref);
+        peaks.push(ShownPeakRow {
+            rank: l.place.rank,
+            device: &l.place.name(),
+            peak_bytes: l.peak,
+            share: l.total.and_then(|total| ratio(l.peak, total)),
+            base_bytes: l.base,
+            reserved_bytes: l.reserved,
+            unused_bytes: l.unused,
+            at_ns: l.ts.saturating_sub(start),
+            in_step_ns: l.in_step,
             phase,
-            op,
+            trigger,
             site,
-        ]);
+        });
     }
+    let mut grid = texts.grid(peaks);
     grid.leave_out(listed.len().saturating_sub(MOST_DEVICES), Vec::new());
     grid
 }
 
 /// The lowest and highest level of each stretch of time. A level holds until the next record.
-fn curve(results: &Results, of: &ListedPeak, start: i64, length: i64) -> Result<Grid, ResultsError> {
+fn curve(
+    results: &Results,
+    of: &ListedPeak,
+    start: i64,
+    length: i64,
+) -> Result<LevelStretches, ResultsError> {
     let width = (length.max(1) as u64).div_ceil(STRETCHES as u64) as i64;
     let used = (length / width.max(1) + 1).clamp(1, STRETCHES);
     let mut ends: Vec<Option<(i64, i64)>> = vec![None; used as usize];
@@ -212,51 +241,39 @@ fn curve(results: &Results, of: &ListedPeak, start: i64, length: i64) -> Result<
         reach(now, now, carried);
     })?;
     reach(at, used - 1, carried);
-    let mut grid = Grid::new(
-        "memory_curve",
-        &[
-            ("start_ns", "from", CellType::Ns, "start of the stretch, since the recording began"),
-            ("lowest_bytes", "lowest", CellType::Bytes, "lowest level in the stretch"),
-            ("highest_bytes", "highest", CellType::Bytes, "highest level in the stretch"),
-            ("reserved_bytes", "reserved", CellType::Bytes, "most that is reserved in the stretch"),
-        ],
-    );
-    for (i, (e, r)) in ends.iter().zip(&reserved).enumerate() {
-        grid.push([(i as i64 * width).into(), e.map(|e| e.0).into(), e.map(|e| e.1).into(), (*r).into()]);
+    let mut stretches = LevelStretches::default();
+    for (i, (e, reserved_bytes)) in (0i64..).zip(ends.iter().zip(reserved)) {
+        stretches.push(LevelStretchRow {
+            start_ns: i * width,
+            lowest_bytes: e.map(|e| e.0),
+            highest_bytes: e.map(|e| e.1),
+            reserved_bytes,
+        });
     }
-    Ok(grid)
+    Ok(stretches)
 }
 
 /// What holds the peak, by each kind of holder.
 fn content(results: &Results, of: &ListedPeak, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut grid = Grid::new(
-        "memory_content",
-        &[
-            ("kind", "by", CellType::Text, "op, line, module or phase"),
-            ("holder", "holder", CellType::Text, "`[before window]`: allocated before the recording began"),
-            ("count", "allocations", CellType::Count, "allocations that are alive at the peak"),
-            ("bytes", "bytes", CellType::Bytes, "their size"),
-        ],
-    );
     let mut rows: Vec<(String, String, Option<u64>, i64)> = Vec::new();
     results.read::<Held>(|r| {
         if r.moment == "peak" && r.step.is_none() && of.place.is(r.rank, r.device_type, r.device) {
             rows.push((r.key_kind.to_string(), r.key.to_string(), r.count, r.bytes));
         }
     })?;
-    let mut left_out = 0;
+    let (mut holders, mut left_out) = (PeakHolders::default(), 0);
     for of_kind in rows.chunk_by(|a, b| a.0 == b.0) {
-        for (kind, key, count, bytes) in of_kind.iter().take(MOST_HOLDERS) {
-            let cells = [texts.cell(kind), texts.cell(key), (*count).into(), (*bytes).into()];
-            grid.push(cells);
+        for (kind, holder, count, bytes) in of_kind.iter().take(MOST_HOLDERS) {
+            holders.push(PeakHolderRow { kind, holder, count: *count, bytes: *bytes });
         }
         left_out += of_kind.len().saturating_sub(MOST_HOLDERS);
     }
+    let mut grid = texts.grid(holders);
     grid.leave_out(left_out, Vec::new());
     Ok(grid)
 }
 
-fn steps(results: &Results, of: &ListedPeak, start: i64) -> Result<Grid, ResultsError> {
+fn steps(results: &Results, of: &ListedPeak, start: i64, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut starts: Vec<(Option<u32>, i64)> = Vec::new();
     results.read::<Peak>(|r| {
         if r.scope == "step" && of.place.is(r.rank, r.device_type, r.device) {
@@ -267,43 +284,27 @@ fn steps(results: &Results, of: &ListedPeak, start: i64) -> Result<Grid, Results
             );
         }
     })?;
-    let mut grid = Grid::new(
-        "memory_steps",
-        &[
-            ("step", "step", CellType::Id, "number in the step's name, or its index"),
-            ("start_ns", "from", CellType::Ns, "start of the step, since the recording began"),
-            ("start_bytes", "start", CellType::Bytes, "level when the step begins"),
-            ("max_bytes", "highest", CellType::Bytes, "highest level in the step"),
-            ("end_bytes", "end", CellType::Bytes, "level when it ends"),
-            ("net_bytes", "net", CellType::Bytes, "the end minus the start"),
-            (
-                "survivor_bytes",
-                "survives",
-                CellType::Bytes,
-                "allocated in it and alive when the next one ends",
-            ),
-        ],
-    );
-    let mut left_out = 0;
+    let (mut steps, mut listed, mut left_out) = (LevelSteps::default(), 0, 0);
     results.read::<StepLevel>(|r| {
         if !of.place.is(r.rank, r.device_type, r.device) {
             return;
         }
-        if grid.len() >= MOST_STEPS {
+        if listed >= MOST_STEPS {
             left_out += 1;
             return;
         }
-        let begins = starts.iter().find(|s| s.0 == r.step).map(|s| s.1);
-        grid.push([
-            r.step_label.or(r.step.map(i64::from)).into(),
-            begins.into(),
-            r.start_bytes.into(),
-            r.max_bytes.into(),
-            r.end_bytes.into(),
-            r.net_bytes.into(),
-            r.survivor_bytes.into(),
-        ]);
+        listed += 1;
+        steps.push(LevelStepRow {
+            step: r.step_label.or(r.step.map(i64::from)),
+            start_ns: starts.iter().find(|s| s.0 == r.step).map(|s| s.1),
+            start_bytes: r.start_bytes,
+            max_bytes: r.max_bytes,
+            end_bytes: r.end_bytes,
+            net_bytes: r.net_bytes,
+            survivor_bytes: r.survivor_bytes,
+        });
     })?;
+    let mut grid = texts.grid(steps);
     grid.leave_out(left_out, Vec::new());
     Ok(grid)
 }

@@ -43,7 +43,6 @@ mod texts;
 mod time;
 mod timeline;
 mod trust;
-mod work;
 
 pub use against::Against;
 pub use page::{Editor, PageOptions, write};

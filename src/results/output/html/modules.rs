@@ -9,12 +9,13 @@
 //! ```
 
 use crate::output::html::detailed::detailed_ranks;
-use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
+use crate::output::html::grid::{Cell, Grid, Section, missing};
 use crate::output::html::overview::{PageRanks, nothing};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::modules::ModulesTable;
 use hta_analysis::ops::over_ranks::ModulesOverRanks;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
@@ -37,6 +38,28 @@ columns! {
     RankModule of ModulesTable {
         rank, path: Text, name: Text, count: u64, host_ns: i64, host_self_ns: i64, gpu_ns: i64, gpu_self_ns: i64,
         bwd_gpu_ns: Option<i64>, bwd_gpu_self_ns: Option<i64>, bwd_host_ns: Option<i64>,
+    }
+}
+
+table! {
+    /// Nodes of the trees.
+    struct ShownModules, ShownModuleRow = "modules" by "rank, path" {
+        name: Text, "", "nn.Module", "module";
+        rank: Option<u32>, "", "rank of the tree; none: all ranks";
+        parent: Option<i64>, "", "row of the module around it, from 0; none for an outermost one",
+            "inside row";
+        gpu_ns: i64, "ns", "GPU work launched in it, with everything inside", "GPU time, forward";
+        bwd_gpu_ns: Option<i64>, "ns", "of its backward pass, with everything inside",
+            "GPU time, backward";
+        host_ns: i64, "ns", "with everything inside", "host time, forward";
+        bwd_host_ns: Option<i64>, "ns", "of its backward pass, with everything inside",
+            "host time, backward";
+        gpu_self_ns: i64, "ns", "without nested modules", "own GPU time, forward";
+        bwd_gpu_self_ns: Option<i64>, "ns", "without nested modules", "own GPU time, backward";
+        host_self_ns: i64, "ns", "without nested modules", "own host time, forward";
+        count: u64, "", "calls";
+        ranks: u64, "", "ranks that have it";
+        path: Text, "", "names of the modules from the outermost in";
     }
 }
 
@@ -190,39 +213,7 @@ pub(crate) fn section(
             missing("modules_over_ranks")
         }));
     }
-    let mut grid = Grid::new(
-        "modules",
-        &[
-            ("name", "module", CellType::Text, "nn.Module"),
-            ("rank", "rank", CellType::Id, "rank of the tree; none: all ranks"),
-            (
-                "parent",
-                "inside row",
-                CellType::Id,
-                "row of the module around it, from 0; none for an outermost one",
-            ),
-            ("gpu_ns", "GPU time, forward", CellType::Ns, "GPU work launched in it, with everything inside"),
-            (
-                "bwd_gpu_ns",
-                "GPU time, backward",
-                CellType::Ns,
-                "of its backward pass, with everything inside",
-            ),
-            ("host_ns", "host time, forward", CellType::Ns, "with everything inside"),
-            (
-                "bwd_host_ns",
-                "host time, backward",
-                CellType::Ns,
-                "of its backward pass, with everything inside",
-            ),
-            ("gpu_self_ns", "own GPU time, forward", CellType::Ns, "without nested modules"),
-            ("bwd_gpu_self_ns", "own GPU time, backward", CellType::Ns, "without nested modules"),
-            ("host_self_ns", "own host time, forward", CellType::Ns, "without nested modules"),
-            ("count", "count", CellType::Count, "calls"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("path", "path", CellType::Text, "names of the modules from the outermost in"),
-        ],
-    );
+    let mut grid = Grid::whole(ShownModules::SPEC);
     let left = all.show(None, MOST_OF_ALL, &mut grid, texts);
     if left > 0 {
         grid.notes.push(format!("{} with less time are in the table only.", plural(left, "module")));

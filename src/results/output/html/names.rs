@@ -1,12 +1,12 @@
 //! Sections by name over all ranks: repeated sequences, operators, calls that wait, Python functions.
 
-use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
-use crate::output::html::tally::{KeySums, Tally};
+use crate::output::html::grid::{Grid, Section, missing};
+use crate::output::html::tally::{Tally, of_ranks};
 use crate::output::html::texts::Texts;
-use crate::output::html::work;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::call_tree::CallTree;
 use hta_analysis::patterns::tables::RepeatsTable;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_trace::kernel::short_name;
 
@@ -27,9 +27,34 @@ columns! {
     Call of CallTree { rank, kind: Text, name: Text, self_ns: i64, dur_ns, gpu_ns: i64, thread_launches: bool }
 }
 
-/// The ranks that have a name, and the largest value of one with that rank.
-pub(crate) fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
-    vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
+table! {
+    /// Sequences of kernels that repeat, over all ranks.
+    struct ShownSequences, ShownSequenceRow = "repeats" by "gpu_ns descending, names" {
+        names: Text, "", "short names of its kernels, copies and sets; a loop is its body", "sequence";
+        length: Text, "", "activities in one occurrence";
+        gpu_ns: i64, "ns", "sum of durations in all occurrences; sequences may contain one another",
+            "GPU time";
+        count: u64, "", "occurrences over all ranks";
+        gap_ns: i64, "ns", "time inside occurrences in which the stream ran nothing", "gaps";
+        idle_ns: i64, "ns", "part of the gaps in which no stream of the device ran anything";
+        extent_ns: i64, "ns", "sum of last end minus first start", "first to last";
+        ranks: u64, "", "ranks that have it";
+        most_ns: i64, "ns", "GPU time on the rank with most of it", "largest";
+        most_rank: u32, "", "that rank", "on rank";
+    }
+}
+
+table! {
+    /// Python functions, over all ranks.
+    struct PythonFunctions, PythonFunctionRow = "call_tree" by "thread, self_ns descending, name" {
+        name: Text, "", "Python function, with file and line", "function";
+        thread: Text, "", "idle: it waits on a thread that launches no GPU work";
+        self_ns: i64, "ns", "without the functions that it calls, over all ranks", "own time";
+        dur_ns: i64, "ns", "with everything inside; a function that calls itself counts again", "time";
+        gpu_ns: i64, "ns", "GPU work launched inside", "GPU time";
+        count: u64, "", "calls";
+        ranks: u64, "", "ranks that have it";
+    }
 }
 
 /// A sequence in one line: its first and last names, short. A sequence may have a hundred thousand names.
@@ -58,50 +83,16 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
         let none = "No sequence of kernels repeats on a stream: a CPU-only job, or too few kernels.";
         return Ok(Section::without(if there { none.to_string() } else { missing("repeats") }));
     }
-    let mut grid = Grid::new(
-        "repeats",
-        &[
-            (
-                "names",
-                "sequence",
-                CellType::Text,
-                "short names of its kernels, copies and sets; a loop is its body",
-            ),
-            ("length", "length", CellType::Text, "activities in one occurrence"),
-            (
-                "gpu_ns",
-                "GPU time",
-                CellType::Ns,
-                "sum of durations in all occurrences; sequences may contain one another",
-            ),
-            ("count", "count", CellType::Count, "occurrences over all ranks"),
-            ("gap_ns", "gaps", CellType::Ns, "time inside occurrences in which the stream ran nothing"),
-            (
-                "idle_ns",
-                "idle",
-                CellType::Ns,
-                "part of the gaps in which no stream of the device ran anything",
-            ),
-            ("extent_ns", "first to last", CellType::Ns, "sum of last end minus first start"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("most_ns", "largest", CellType::Ns, "GPU time on the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-        ],
-    );
+    let mut grid = Grid::whole(ShownSequences::SPEC);
     all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
     Ok(Section::default().with("sequences", grid))
 }
 
-/// The utilization of devices and Python functions, beside the tables of operators.
+/// Python functions, beside the tables of operators.
 ///
 /// # Errors
-/// When a table is damaged.
+/// When the table is damaged.
 pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let section = Section::default().with("mfu", work::utilization(results, texts)?);
-    Ok(section.with("python", python(results, texts)?))
-}
-
-fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut all: Tally<2, 4> = Tally::default();
     results.read::<Call>(|r| {
         if r.kind == "python" {
@@ -110,25 +101,9 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
             all.add([r.name, if waits { IDLE } else { "" }], r.rank, values);
         }
     })?;
-    let mut grid = Grid::new(
-        "call_tree",
-        &[
-            ("name", "function", CellType::Text, "Python function, with file and line"),
-            ("thread", "thread", CellType::Text, "idle: it waits on a thread that launches no GPU work"),
-            ("self_ns", "own time", CellType::Ns, "without the functions that it calls, over all ranks"),
-            (
-                "dur_ns",
-                "time",
-                CellType::Ns,
-                "with everything inside; a function that calls itself counts again",
-            ),
-            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched inside"),
-            ("count", "count", CellType::Count, "calls"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-        ],
-    );
+    let mut grid = Grid::whole(PythonFunctions::SPEC);
     all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t, _| vec![t.ranks.into()]);
-    Ok(grid)
+    Ok(Section::default().with("python", grid))
 }
 
 /// Marks frames that only wait, on threads that launch nothing; they are listed last.

@@ -1,6 +1,6 @@
 //! Sections on the input, and on its problems.
 
-use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
+use crate::output::html::grid::{Cell, Section};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
@@ -13,6 +13,7 @@ use hta_analysis::inventory::record_edges::RecordEdgeTable;
 use hta_analysis::recording::facts::{IN_EVENTS, RECORDED, Recordings};
 use hta_analysis::recording::step_noun;
 use hta_base::health::Severity;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::Span;
 use hta_base::wording::ranks::rank_list;
@@ -21,45 +22,47 @@ use hta_trace::step::StepRule;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns of the grid `ranks`.
-const RANKS: &[Heading] = &[
-    ("rank", "rank", CellType::Id, "rank"),
-    ("host_name", "host", CellType::Text, "host"),
-    ("devices", "device", CellType::Text, "device indices that were used"),
-    ("device_name", "device name", CellType::Text, "name of the device"),
-    ("step_count", "steps", CellType::Count, "steps"),
-    ("length_ns", "recorded", CellType::Ns, "first to last recorded event"),
-    ("event_count", "events", CellType::Count, "complete events"),
-    ("activity_count", "GPU activities", CellType::Count, "kernels, copies and sets"),
-    ("unlinked_count", "without launch", CellType::Count, "GPU activities whose launch was not recorded"),
-    ("clock_state", "clock", CellType::Text, "state of its clock offset; `hta explain clocks`"),
-    ("clock_offset_ns", "offset", CellType::Ns, "what was subtracted from its times to compare ranks"),
-    ("unpacked_bytes", "JSON", CellType::Bytes, "size of the trace, unpacked"),
-    ("file", "file", CellType::Text, "trace file"),
-];
+table! {
+    /// What was read.
+    struct ShownRanks, ShownRankRow = "ranks" by "rank" {
+        rank;
+        host_name: Option<Text>, "", "host", "host";
+        devices: Text, "", "device indices that were used", "device";
+        device_name: Option<Text>, "", "name of the device";
+        step_count: u64, "", "steps";
+        length_ns: i64, "ns", "first to last recorded event", "recorded";
+        event_count: u64, "", "complete events";
+        activity_count: u64, "", "kernels, copies and sets", "GPU activities";
+        unlinked_count: u64, "", "GPU activities whose launch was not recorded", "without launch";
+        clock_state: Option<Text>, "", "state of its clock offset; `hta explain clocks`", "clock";
+        clock_offset_ns: Option<i64>, "ns", "what was subtracted from its times to compare ranks", "offset";
+        unpacked_bytes: u64, "bytes", "size of the trace, unpacked", "JSON";
+        file: Text, "", "trace file";
+    }
+}
 
-/// Columns of the grid `health`.
-const PROBLEMS: &[Heading] = &[
-    ("severity", "severity", CellType::Text, "fatal, lost, corrected or info"),
-    ("counter", "what", CellType::Text, "`hta explain health` lists every counter"),
-    ("count", "cases", CellType::Count, "over all ranks"),
-    ("ranks", "ranks", CellType::Count, "ranks that have it"),
-    ("description", "meaning", CellType::Text, "what it is, and what was done"),
-    ("file", "first in", CellType::Text, "first file that has it"),
-    ("example", "example", CellType::Text, "the first that was found"),
-];
+table! {
+    /// Problems of the input by kind.
+    struct ProblemKinds, ProblemKindRow = "health" by "severity, counter" {
+        severity: Text, "", "fatal, lost, corrected or info";
+        counter: Text, "", "`hta explain health` lists every counter", "what";
+        count: i64, "", "over all ranks", "cases";
+        ranks: u64, "", "ranks that have it";
+        description: Option<Text>, "", "what it is, and what was done", "meaning";
+        file: Option<Text>, "", "first file that has it", "first in";
+        example: Option<Text>, "", "the first that was found";
+    }
+}
 
-/// Columns of the grid `health`.
-const REFUSED: &[Heading] = &[
-    (
-        "severity",
-        "severity",
-        CellType::Text,
-        "fatal: named on the command line, or damaged; info: merely found in the folder",
-    ),
-    ("file", "file", CellType::Text, "file that was not analysed"),
-    ("reason", "why", CellType::Text, "why not"),
-];
+table! {
+    /// Files that were not analysed.
+    struct RefusedFiles, RefusedFileRow = "health" by "file" {
+        severity: Text, "",
+            "fatal: named on the command line, or damaged; info: merely found in the folder";
+        file: Text, "", "file that was not analysed";
+        reason: Text, "", "why not", "why";
+    }
+}
 
 /// Largest number of ranks that have their own row.
 pub(crate) const MOST_RANKS: usize = 2_048;
@@ -205,7 +208,7 @@ impl PageRanks {
 /// When the table is damaged.
 pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section), ResultsError> {
     let mut all = PageRanks::default();
-    let mut grid = Grid::new("ranks", RANKS);
+    let mut shown = ShownRanks::default();
     let mut names: [BTreeSet<String>; 3] = Default::default();
     let mut left = [0; 4];
     let there = results.read::<Rank>(|r| {
@@ -224,30 +227,31 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section
         set.activities += r.activity_count;
         set.json_bytes += r.unpacked_bytes;
         set.world_size = set.world_size.max(r.world_size);
-        if grid.len() == MOST_RANKS {
+        if set.ranks > MOST_RANKS {
             let counts = [r.event_count, r.activity_count, r.unlinked_count, r.unpacked_bytes];
             left.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
             return;
         }
-        grid.push([
-            r.rank.into(),
-            texts.of(r.host_name),
-            texts.cell(r.devices),
-            texts.of(r.device_name),
-            r.step_count.into(),
-            (capture.last - capture.first).into(),
-            r.event_count.into(),
-            r.activity_count.into(),
-            r.unlinked_count.into(),
-            texts.of(r.clock_state),
-            r.clock_offset_ns.into(),
-            r.unpacked_bytes.into(),
-            texts.cell(r.file),
-        ]);
+        shown.push(ShownRankRow {
+            rank: r.rank,
+            host_name: r.host_name,
+            devices: r.devices,
+            device_name: r.device_name,
+            step_count: u64::from(r.step_count),
+            length_ns: capture.last - capture.first,
+            event_count: r.event_count,
+            activity_count: r.activity_count,
+            unlinked_count: r.unlinked_count,
+            clock_state: r.clock_state,
+            clock_offset_ns: r.clock_offset_ns,
+            unpacked_bytes: r.unpacked_bytes,
+            file: r.file,
+        });
     })?;
     if !there || all.captures.is_empty() {
         return Ok((all, Section::without("The table `ranks` is missing or empty.")));
     }
+    let mut grid = texts.grid(shown);
     let [events, activities, unlinked, bytes] = left.map(Cell::from);
     let none = Cell::Nothing;
     let sums =
@@ -313,27 +317,28 @@ pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, Re
     if !there {
         return Ok(Section::without("The table `health` is missing."));
     }
-    let mut grid = Grid::new("health", PROBLEMS);
+    let mut problems = ProblemKinds::default();
     for ((_, counter), [severity, description, file, example]) in kinds.iter().take(MOST_PROBLEMS) {
         let severity = severity.as_deref().unwrap_or_default();
         let (count, ranks) = counts.of([severity, counter]).map_or((0, 0), |t| (t.sums[0], t.ranks));
-        grid.push([
-            texts.cell(severity),
-            texts.cell(counter),
-            count.into(),
-            ranks.into(),
-            texts.of(description.as_deref()),
-            texts.of(file.as_deref()),
-            texts.of(example.as_deref()),
-        ]);
+        problems.push(ProblemKindRow {
+            severity,
+            counter,
+            count,
+            ranks: ranks as u64,
+            description: description.as_deref(),
+            file: file.as_deref(),
+            example: example.as_deref(),
+        });
     }
-    let mut files = Grid::new("health", REFUSED);
+    let mut files = RefusedFiles::default();
     for (severity, file, reason) in refused.iter().take(MOST_PROBLEMS) {
-        files.push([texts.cell(severity), texts.cell(file), texts.cell(reason)]);
+        files.push(RefusedFileRow { severity, file, reason });
     }
+    let mut files = texts.grid(files);
     files.leave_out(refused.len().saturating_sub(MOST_PROBLEMS), Vec::new());
     if kinds.is_empty() && refused.is_empty() {
         return Ok(Section::without("Nothing was dropped, repaired or odd."));
     }
-    Ok(Section::default().with("problems", grid).with("refused", files))
+    Ok(Section::default().with("problems", texts.grid(problems)).with("refused", files))
 }

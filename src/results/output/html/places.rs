@@ -1,12 +1,13 @@
 //! The map of a large job: what each rank cost the others, by host and place on the host, the most expensive
 //! host first.
 
-use crate::output::html::grid::{Cell, CellType, Grid};
+use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::efficiency::DelayCosts;
 use hta_analysis::job::{HostSource, Hosts};
 use hta_analysis::mesh::RankPlaces;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,6 +24,16 @@ columns! {
 
 columns! {
     Where of RankPlaces { rank, host: Option<Text>, device: Option<i64> }
+}
+
+table! {
+    /// What ranks cost the others, by host.
+    struct PlaceCosts, PlaceCostRow = "delay_cost" by "host, place" {
+        host: Text, "", "host, or node of the job where hosts are not recorded";
+        place: u32, "", "place on the host", "local rank";
+        rank;
+        cost_ns: i64, "ns", "waiting of others that the rank is charged with, direct and propagated";
+    }
 }
 
 /// The ranks of a host, by place.
@@ -44,25 +55,13 @@ pub(crate) fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, 
     let mut hosts: Vec<(i64, String, Host)> =
         hosts(ranks).into_iter().map(|(name, host)| (host.values().map(cost).sum(), name, host)).collect();
     hosts.sort_by_key(|(ns, ..)| Reverse(*ns));
-    let mut grid = Grid::new(
-        "delay_cost",
-        &[
-            ("host", "host", CellType::Text, "host, or node of the job where hosts are not recorded"),
-            ("place", "local rank", CellType::Id, "place on the host"),
-            ("rank", "rank", CellType::Id, "rank"),
-            (
-                "cost_ns",
-                "cost",
-                CellType::Ns,
-                "waiting of others that the rank is charged with, direct and propagated",
-            ),
-        ],
-    );
-    for (_, name, host) in hosts.iter().take(HOSTS) {
-        for (place, rank) in host {
-            grid.push([texts.cell(name), (*place).into(), (*rank).into(), cost(rank).into()]);
+    let mut costs_of = PlaceCosts::default();
+    for (_, host, ranks) in hosts.iter().take(HOSTS) {
+        for (place, rank) in ranks {
+            costs_of.push(PlaceCostRow { host, place: *place, rank: *rank, cost_ns: cost(rank) });
         }
     }
+    let mut grid = texts.grid(costs_of);
     let left: usize = hosts.iter().skip(HOSTS).map(|(_, _, host)| host.len()).sum();
     let sum: i64 = hosts.iter().skip(HOSTS).map(|(ns, ..)| ns).sum();
     grid.leave_out(left, vec![Cell::Nothing, Cell::Nothing, Cell::Nothing, sum.into()]);

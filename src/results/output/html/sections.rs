@@ -5,7 +5,7 @@
 //! every grid that it has no chart for as a table. A section with charts has a function in `script/sections`,
 //! too.
 
-use crate::output::html::entries::{SectionEntry, made, table};
+use crate::output::html::entries::{SectionEntry, made, sentences, table};
 use crate::output::html::names::MOST_NAMES;
 use crate::output::html::{
     across, breakdown, causes, experts, flame, idle, iterations, lines, memory, modules, names, overview,
@@ -14,11 +14,13 @@ use crate::output::html::{
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::counters::recorded::HardwareByRank;
 use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
+use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
 use hta_analysis::fabric::tables::FabricPlaces;
 use hta_analysis::kernels::{CategoriesOverRanks, KernelsOverRanks};
 use hta_analysis::mesh::tables::{MeshDimensions, RankPlaces};
 use hta_analysis::ops::anomalies::AnomaliesOverRanks;
+use hta_analysis::ops::mfu::MfuByDevice;
 use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTable, PipelineWhatIf};
 use hta_analysis::recording::capability::Capability;
@@ -57,7 +59,44 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             would give: savings of several causes do not add up.",
         topics: &["diagnosis"],
         make: Some(|of, texts| causes::section(of.results, of.ranks, &of.trust, texts)),
-        grids: &[made("findings", "causes", &["id"]), made("places", "cost of ranks by host", &[])],
+        grids: &[
+            sentences(
+                "findings",
+                "causes",
+                ViewSpec {
+                    columns: &[
+                        "sentence",
+                        "action?",
+                        "detail?",
+                        "place?",
+                        "recoverable_ns",
+                        "recoverable_pct",
+                        "owned_ns",
+                        "share_pct",
+                        "rank_label?",
+                        "step_labels?",
+                        "certainty",
+                        "reason",
+                        "ranks?",
+                        "kind",
+                        "finding_id",
+                    ],
+                    keep: &[Keep::IsNot("kind", &["not_explained"])],
+                    most: 200,
+                    ..ViewSpec::of(Findings::SPEC)
+                },
+            ),
+            sentences(
+                "evidence",
+                "",
+                ViewSpec {
+                    columns: &["finding_id", "evidence_table", "words", "filter"],
+                    ..ViewSpec::of(FindingEvidence::SPEC)
+                },
+            ),
+            sentences("verdict", "", ViewSpec { columns: &["text"], ..ViewSpec::of(VerdictTable::SPEC) }),
+            made("places", "cost of ranks by host", &[]),
+        ],
         ..SectionEntry::NONE
     },
     SectionEntry {
@@ -719,7 +758,26 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     ..ViewSpec::of(OperatorsOverRanks::SPEC)
                 },
             ),
-            made("mfu", "", &["rank", "device", "number"]),
+            table(
+                "mfu",
+                "",
+                ViewSpec {
+                    columns: &[
+                        "rank",
+                        "device",
+                        "device_name",
+                        "number",
+                        "peak_tflops_per_s",
+                        "peak_tb_per_s",
+                        "tflops_per_s",
+                        "mfu_pct",
+                        "hfu_pct",
+                        "coverage_pct",
+                    ],
+                    keep: &[Keep::Positive("matrix_flops")],
+                    ..ViewSpec::of(MfuByDevice::SPEC)
+                },
+            ),
             made("python", "", &["name", "thread"]),
         ],
         ..SectionEntry::NONE
@@ -807,8 +865,9 @@ mod tests {
         for entry in SECTIONS.iter().flat_map(|section| section.grids) {
             let Some(of) = entry.view() else { continue };
             let grid = entry.grid;
-            for name in of.columns.iter().chain(of.sums) {
-                assert!(of.of.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
+            let shown: Vec<&str> = of.columns.iter().map(|name| name.trim_end_matches('?')).collect();
+            for name in shown.iter().chain(of.sums) {
+                assert!(of.of.column_spec(name).is_some() && shown.contains(name), "{grid}: {name}");
             }
             assert!(
                 of.by.is_empty() || of.columns.contains(&of.by),

@@ -16,6 +16,11 @@ pub(crate) struct KeySums<const K: usize, const N: usize> {
     of_rank: i64,
 }
 
+/// The last cells of a row: the ranks that have its key, and the largest value of one with that rank.
+pub(crate) fn of_ranks<const K: usize, const N: usize>(row: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
+    vec![row.ranks.into(), row.most.0.into(), row.most.1.into()]
+}
+
 /// Sums by key; a key has `K` texts. Rows must come in order of rank.
 pub(crate) struct Tally<const K: usize, const N: usize> {
     ids: HashMap<Box<str>, u32>,

@@ -3,8 +3,11 @@
 //! Sections are built in parallel, each with its own texts. Merged in order, they give the same result as
 //! building the sections one after the other.
 
-use crate::output::html::grid::Cell;
+use crate::output::html::grid::{Cell, Grid};
 use hashbrown::HashMap;
+use hta_base::table::column::Column;
+use hta_base::table::schema::Table;
+use hta_base::table::value::Value;
 
 /// Longest text in the page, bytes; longer ones are cut.
 const LONGEST: usize = 600;
@@ -31,6 +34,27 @@ impl Texts {
 
     pub fn of(&mut self, text: Option<&str>) -> Cell {
         text.map_or(Cell::Nothing, |t| self.cell(t))
+    }
+
+    /// The cell of a value of a table.
+    pub(crate) fn value(&mut self, value: &Value) -> Cell {
+        match value {
+            Value::Null => Cell::Nothing,
+            Value::Int(_) => value.int().into(),
+            Value::Float(v) => (*v).into(),
+            Value::Text(text) => self.cell(text),
+        }
+    }
+
+    /// The grid of a table that the page alone shows.
+    pub(crate) fn grid<T: Table>(&mut self, table: T) -> Grid {
+        let batch = table.batch();
+        let columns: Vec<Column> = T::SPEC.columns.iter().filter_map(|c| batch.column(c.name)).collect();
+        let mut grid = Grid::whole(T::SPEC);
+        for row in 0..batch.len() {
+            grid.push(columns.iter().map(|column| self.value(&Value::of(column, row))));
+        }
+        grid
     }
 
     fn cut_at(&mut self, text: &str, most: usize) -> Cell {

@@ -2,80 +2,80 @@
 
 use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::breakdown::PageLanes;
-use crate::output::html::grid::{CellType, Grid, Heading, Section, missing};
+use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::lane::LaneKey;
 use crate::output::html::overview::PageRanks;
-use crate::output::html::tally::Tally;
+use crate::output::html::tally::{Tally, of_ranks};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::breakdown::Breakdowns;
 use hta_analysis::counters::CounterValues;
 use hta_analysis::critical_path::tables::CriticalSummary;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::collections::BTreeMap;
 
-/// Columns of the grid of stretches.
-const STRETCH: &[Heading] = &[
-    ("start_ns", "from", CellType::Ns, "start of the stretch"),
-    (
-        "mean",
-        "utilization",
-        CellType::Ratio,
-        "share of the time in which a kernel runs; mean over the devices",
-    ),
-    ("lowest", "lowest", CellType::Ratio, "of the least busy device"),
-    ("highest", "highest", CellType::Ratio, "of the busiest device"),
-    (
-        "sm_efficiency",
-        "SM efficiency",
-        CellType::Ratio,
-        "estimated share of the SMs that have a block; mean over the devices",
-    ),
-    (
-        "occupancy",
-        "occupancy",
-        CellType::Ratio,
-        "recorded occupancy of the kernels, weighted by their durations",
-    ),
-];
+table! {
+    /// Utilization of the devices by stretch of time.
+    struct BusyStretches, BusyStretchRow = "counters" by "start_ns" {
+        start_ns: i64, "ns", "start of the stretch", "from";
+        mean: Option<f64>, "share", "share of the time in which a kernel runs; mean over the devices",
+            "utilization";
+        lowest: Option<f64>, "share", "of the least busy device";
+        highest: Option<f64>, "share", "of the busiest device";
+        sm_efficiency: Option<f64>, "share",
+            "estimated share of the SMs that have a block; mean over the devices", "SM efficiency";
+        occupancy: Option<f64>, "share", "recorded occupancy of the kernels, weighted by their durations";
+    }
+}
 
-/// Columns of the grid `counters`.
-const MAP: &[Heading] = &[
-    ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row"),
-    ("start_ns", "from", CellType::Ns, "start of the stretch"),
-    ("utilization", "utilization", CellType::Ratio, "share of the time in which a kernel runs"),
-];
+table! {
+    /// The same by rank.
+    struct BusyMap, BusyMapRow = "counters" by "ranks, start_ns" {
+        ranks: Text, "", "rank, or consecutive ranks that share a row", "rank";
+        start_ns: i64, "ns", "start of the stretch", "from";
+        utilization: Option<f64>, "share", "share of the time in which a kernel runs";
+    }
+}
 
-/// Columns of the grid `temporal_breakdown`.
-const STEPS: &[Heading] = &[
-    ("step", "step", CellType::Text, "step"),
-    ("start_ns", "from", CellType::Ns, "first start on a rank"),
-    ("end_ns", "until", CellType::Ns, "last end on a rank"),
-];
+table! {
+    /// When each step ran.
+    struct StepTimes, StepTimeRow = "temporal_breakdown" by "step" {
+        step: Text, "", "step";
+        start_ns: i64, "ns", "first start on a rank", "from";
+        end_ns: i64, "ns", "last end on a rank", "until";
+    }
+}
 
-/// Columns of the grid `critical_path_summary`.
-const PATH_CLASSES: &[Heading] = &[
-    ("class", "class", CellType::Text, "what the path goes through; `hta explain critical-path`"),
-    ("window", "window", CellType::Text, "the full step of median length, or what was asked for"),
-    ("time_ns", "on the path", CellType::Ns, "time on the path, over all ranks"),
-    ("work_ns", "work", CellType::Ns, "of that, work"),
-    ("overhead_ns", "waiting", CellType::Ns, "of that, waiting and overhead"),
-    ("count", "segments", CellType::Count, "segments"),
-    ("ranks", "ranks", CellType::Count, "ranks whose path goes through it"),
-    ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
-    ("most_rank", "on rank", CellType::Id, "that rank"),
-];
+table! {
+    /// Critical paths by class, over all ranks.
+    struct PathClassSums, PathClassSumRow
+        = "critical_path_summary" by "time_ns descending, class, window" {
+        class: Text, "", "what the path goes through; `hta explain critical-path`";
+        window: Text, "", "the full step of median length, or what was asked for";
+        time_ns: i64, "ns", "time on the path, over all ranks", "on the path";
+        work_ns: i64, "ns", "of that, work";
+        overhead_ns: i64, "ns", "of that, waiting and overhead", "waiting";
+        count: u64, "", "segments", "segments";
+        ranks: u64, "", "ranks whose path goes through it";
+        most_ns: i64, "ns", "on the rank with most of it", "largest";
+        most_rank: u32, "", "that rank", "on rank";
+    }
+}
 
-/// Columns of the grid `critical_path_summary`.
-const PATH_NAMES: &[Heading] = &[
-    ("class", "class", CellType::Text, "what the path goes through"),
-    ("window", "window", CellType::Text, "the window"),
-    ("name", "name", CellType::Text, "the name with most time of the class, on one rank or several"),
-    ("time_ns", "on the path", CellType::Ns, "its time on these ranks"),
-    ("ranks", "ranks", CellType::Count, "ranks where it has most"),
-    ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
-    ("most_rank", "on rank", CellType::Id, "that rank"),
-];
+table! {
+    /// Names with most time of a class of the critical path.
+    struct PathNameSums, PathNameSumRow
+        = "critical_path_summary" by "time_ns descending, class, window, name" {
+        class: Text, "", "what the path goes through";
+        window: Text, "", "the window";
+        name: Text, "", "the name with most time of the class, on one rank or several";
+        time_ns: i64, "ns", "its time on these ranks", "on the path";
+        ranks: u64, "", "ranks where it has most";
+        most_ns: i64, "ns", "on the rank with most of it", "largest";
+        most_rank: u32, "", "that rank", "on rank";
+    }
+}
 
 /// Number of stretches into which the time of the set is divided.
 const STRETCHES: i64 = 120;
@@ -237,22 +237,22 @@ impl Utilization {
         }
     }
 
-    fn grid(&self, axis: &StretchAxis) -> Grid {
-        let mut grid = Grid::new("counters", STRETCH);
+    fn grid(&self, axis: &StretchAxis, texts: &mut Texts) -> Grid {
+        let mut stretches = BusyStretches::default();
         let used = (axis.length / axis.width + 1).min(STRETCHES);
         let devices = self.extremes.iter().zip(&self.occupancy);
         let means = self.of_all.iter().zip(&self.sm).zip(devices).zip(0i64..used);
         for (((mean, sm), (e, occupancy)), i) in means {
-            grid.push([
-                (i * axis.width).into(),
-                mean.value().into(),
-                e.map(|e| e.0).into(),
-                e.map(|e| e.1).into(),
-                sm.value().into(),
-                occupancy.value().into(),
-            ]);
+            stretches.push(BusyStretchRow {
+                start_ns: i * axis.width,
+                mean: mean.value(),
+                lowest: e.map(|e| e.0),
+                highest: e.map(|e| e.1),
+                sm_efficiency: sm.value(),
+                occupancy: occupancy.value(),
+            });
         }
-        grid
+        texts.grid(stretches)
     }
 }
 
@@ -274,11 +274,11 @@ pub(crate) fn utilization(
         let none = "No GPU activity was recorded, so there is no utilization: a CPU-only job.";
         return Ok(Section::without(if there { none.to_string() } else { missing("counters") }));
     }
-    let mut map = Grid::new("counters", MAP);
+    let mut map = BusyMap::default();
     for (place, means) in &all.busy {
-        let name = texts.cell(&axis.label(*place));
+        let ranks = &axis.label(*place);
         for (i, m) in (0i64..).zip(means).filter(|(_, m)| m.length > 0) {
-            map.push([name, (i * time.width).into(), m.value().into()]);
+            map.push(BusyMapRow { ranks, start_ns: i * time.width, utilization: m.value() });
         }
     }
     let mut section = Section::default();
@@ -295,8 +295,8 @@ pub(crate) fn utilization(
         section.notes.push(format!("{} consecutive ranks share a row of the map: their mean.", axis.joined));
     }
     let steps = steps_in_time(results, |rank| time.start_of(rank), texts)?;
-    let section = section.with("stretches", all.grid(&time)).with("steps", steps);
-    Ok(if axis.len() > 1 { section.with("map", map) } else { section })
+    let section = section.with("stretches", all.grid(&time, texts)).with("steps", steps);
+    Ok(if axis.len() > 1 { section.with("map", texts.grid(map)) } else { section })
 }
 
 /// When each step ran: from the first start to the last end on the ranks, on the axis of the utilization.
@@ -312,13 +312,13 @@ fn steps_in_time(
         let extent = extents.entry(step).or_insert((start, start + r.dur_ns));
         *extent = (extent.0.min(start), extent.1.max(start + r.dur_ns));
     })?;
-    let mut grid = Grid::new("temporal_breakdown", STEPS);
+    let mut steps = StepTimes::default();
     if extents.len() <= MOST_STEPS {
-        for (step, (start, end)) in extents {
-            grid.push([texts.cell(&step.to_string()), start.into(), end.into()]);
+        for (step, (start_ns, end_ns)) in extents {
+            steps.push(StepTimeRow { step: &step.to_string(), start_ns, end_ns });
         }
     }
-    Ok(grid)
+    Ok(texts.grid(steps))
 }
 
 /// The section on the critical path of the steps.
@@ -343,10 +343,10 @@ pub(crate) fn critical_path(
         let none = "No critical path: the window is empty.";
         return Ok(Section::without(if there { none.to_string() } else { missing("critical_path_summary") }));
     }
-    let mut grid = Grid::new("critical_path_summary", PATH_CLASSES);
-    classes.fill(&mut grid, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
-    let mut names = Grid::new("critical_path_summary", PATH_NAMES);
-    tops.fill(&mut names, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    let mut grid = Grid::whole(PathClassSums::SPEC);
+    classes.fill(&mut grid, texts, MOST_PATHS, of_ranks);
+    let mut names = Grid::whole(PathNameSums::SPEC);
+    tops.fill(&mut names, texts, MOST_PATHS, of_ranks);
     let mut section = Section::default();
     if lanes.is_some_and(|l| l.ranks.len() > 1) {
         section

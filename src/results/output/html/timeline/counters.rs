@@ -1,12 +1,13 @@
 //! Lines of recorded hardware counters below the lanes of their devices. Where a line has more samples than
 //! the page has room for, neighbours share a point with their mean, least and largest value.
 
-use crate::output::html::grid::{CellType, Grid, Heading};
+use crate::output::html::grid::Grid;
 use crate::output::html::lane::LaneKey;
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::lanes::{ShownStepKey, TimelineLanes};
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::counters::recorded::HardwareCounters;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::wording::counts::counted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,23 +18,27 @@ const POINTS: usize = 8_000;
 const OF_LINE: usize = 240;
 const FEWEST: usize = 24;
 
-/// Columns of the grid of lines.
-const LINES: &[Heading] = &[
-    ("lane", "lane", CellType::Id, "row of the device and step"),
-    ("counter", "counter", CellType::Text, "name as recorded"),
-    ("unit", "unit", CellType::Text, "unit, where recorded"),
-    ("points", "points", CellType::Count, "points of the line"),
-    ("samples", "samples", CellType::Count, "samples in the step"),
-];
+table! {
+    /// Lines of counters.
+    struct CounterLines, CounterLineRow = "hardware_counters" by "lane, counter" {
+        lane: i64, "", "row of the device and step";
+        counter: Text, "", "name as recorded";
+        unit: Text, "", "unit, where recorded";
+        points: u64, "", "points of the line";
+        samples: u64, "", "samples in the step";
+    }
+}
 
-/// Columns of the grid of points.
-const LINE_POINTS: &[Heading] = &[
-    ("start_ns", "start", CellType::Ns, "first sample, after the start of the step"),
-    ("dur_ns", "length", CellType::Ns, "time for which the samples stand; 0: values at an instant"),
-    ("mean", "mean", CellType::Number, "mean of the samples that share the point"),
-    ("least", "least", CellType::Number, "least of them"),
-    ("largest", "largest", CellType::Number, "largest of them"),
-];
+table! {
+    /// Their points, line by line.
+    struct CounterPoints, CounterPointRow = "hardware_counters" by "start_ns" {
+        start_ns: i64, "ns", "first sample, after the start of the step";
+        dur_ns: i64, "ns", "time for which the samples stand; 0: values at an instant", "length";
+        mean: f64, "", "mean of the samples that share the point";
+        least: f64, "", "least of them";
+        largest: f64, "", "largest of them";
+    }
+}
 
 columns! {
     Sample of HardwareCounters {
@@ -113,21 +118,24 @@ pub(super) fn grids(
             line.add(sample.ts_ns, dur, sample.value, share);
         }
     })?;
-    let (mut grid, mut points) =
-        (Grid::new("hardware_counters", LINES), Grid::new("hardware_counters", LINE_POINTS));
+    let (mut shown, mut points) = (CounterLines::default(), CounterPoints::default());
     for ((step, lane, counter), line) in &lines {
         let Some((row, origin)) = lanes.place(*lane, *step, 0) else { continue };
-        let unit = line.unit.as_deref().unwrap_or_default();
-        let [counter, unit] = [counter, unit].map(|text| texts.cell(text));
-        grid.push([row.into(), counter, unit, line.points.len().into(), line.samples.into()]);
+        shown.push(CounterLineRow {
+            lane: row as i64,
+            counter,
+            unit: line.unit.as_deref().unwrap_or_default(),
+            points: line.points.len() as u64,
+            samples: line.samples as u64,
+        });
         for p in &line.points {
-            let mean = p.sum / p.count as f64;
-            let (start, dur) = (p.start + origin, p.until - p.start);
-            points.push([start.into(), dur.into(), mean.into(), p.least.into(), p.largest.into()]);
+            let (start_ns, dur_ns, mean) = (p.start + origin, p.until - p.start, p.sum / p.count as f64);
+            points.push(CounterPointRow { start_ns, dur_ns, mean, least: p.least, largest: p.largest });
         }
     }
+    let mut grid = texts.grid(shown);
     grid.notes.extend(notes(&lines, all));
-    Ok([("lines", grid), ("points", points)])
+    Ok([("lines", grid), ("points", texts.grid(points))])
 }
 
 /// As many lines as there is room for: of the longest step first, and of ranks that causes name.

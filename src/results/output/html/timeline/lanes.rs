@@ -4,64 +4,65 @@
 
 use crate::output::html::account::PageAccount;
 use crate::output::html::axis::PageStep;
-use crate::output::html::grid::{Cell, CellType, Grid, Heading};
+use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::lane::LaneKey;
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::timeline::{BlockPart, TimelineBlock, TimelineTable, merge};
 use hta_analysis::inventory;
+use hta_base::table;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns of the grid `timeline`.
-const TIMELINE_HEADINGS: &[Heading] = &[
-    ("step", "step", CellType::Text, "step"),
-    ("length_ns", "length", CellType::Ns, "longest window of a device"),
-];
+table! {
+    /// Steps that are shown.
+    struct ShownSteps, ShownStepRow = "timeline" by "length_ns descending" {
+        step: Text, "", "step";
+        length_ns: i64, "ns", "longest window of a device";
+    }
+}
 
-/// Columns of the grid `timeline`.
-const TIMELINE_HEADINGS_2: &[Heading] = &[
-    ("rank", "rank", CellType::Id, "rank"),
-    ("device", "device", CellType::Id, "device"),
-    ("host", "host", CellType::Text, "host"),
-    ("step", "step", CellType::Id, "row of the step"),
-    ("start_ns", "start", CellType::Ns, "start of its window, after the start of the step"),
-    ("blocks", "blocks", CellType::Count, "blocks"),
-    (
-        "waiting_ns",
-        "waiting",
-        CellType::Ns,
-        "communication that no compute hides, and that waits for other ranks",
-    ),
-    ("unmatched_ns", "unmatched", CellType::Ns, "communication that no compute hides, without a match"),
-];
+table! {
+    /// Their devices.
+    struct ShownLanes, ShownLaneRow = "timeline" by "step, rank, device" {
+        rank: u32, "", "rank";
+        device: Option<i64>, "", "device";
+        host: Text, "", "host";
+        step: i64, "", "row of the step";
+        start_ns: i64, "ns", "start of its window, after the start of the step";
+        blocks: u64, "", "blocks";
+        waiting_ns: Option<i64>, "ns",
+            "communication that no compute hides, and that waits for other ranks";
+        unmatched_ns: Option<i64>, "ns", "communication that no compute hides, without a match";
+    }
+}
 
-/// Columns of the grid `timeline`.
-const TIMELINE_HEADINGS_3: &[Heading] = &[
-    ("dur_ns", "length", CellType::Ns, "length; a block begins where the one before ends"),
-    (
-        "part",
-        "part",
-        CellType::Id,
-        "part of the longest piece: 0 compute, 1 communication, 2 memory, 3 idle, 4 fused",
-    ),
-    ("name", "name", CellType::Text, "name of the longest piece"),
-    ("cause", "cause", CellType::Text, "cause that owns the longest piece"),
-    ("merged", "merged", CellType::Id, "row of its sums, if pieces share it"),
-];
+table! {
+    /// What runs on them, one behind the other.
+    struct ShownBlocks, ShownBlockRow = "timeline" by "merged" {
+        dur_ns: i64, "ns", "length; a block begins where the one before ends", "length";
+        part: i64, "",
+            "part of the longest piece: 0 compute, 1 communication, 2 memory, 3 idle, 4 fused";
+        name: Option<Text>, "", "name of the longest piece";
+        cause: Option<Text>, "", "cause that owns the longest piece";
+        merged: Option<i64>, "", "row of its sums, if pieces share it";
+    }
+}
 
-/// Columns of the grid `timeline`.
-const TIMELINE_HEADINGS_4: &[Heading] = &[
-    ("count", "pieces", CellType::Count, "pieces that share the block"),
-    ("longest_ns", "longest", CellType::Ns, "length of the longest"),
-    ("compute_ns", "compute", CellType::Ns, "compute runs"),
-    ("communication_ns", "exposed communication", CellType::Ns, "communication runs, and no compute"),
-    ("memory_ns", "copies", CellType::Ns, "only copies and sets run"),
-    ("idle_ns", "idle", CellType::Ns, "nothing runs"),
-    ("fused_ns", "fused", CellType::Ns, "fused kernels run, and no compute"),
-];
+table! {
+    /// Sums of blocks that several pieces share.
+    struct MergedBlocks, MergedBlockRow = "timeline" by "count" {
+        count: u64, "", "pieces that share the block", "pieces";
+        longest_ns: i64, "ns", "length of the longest";
+        compute_ns: i64, "ns", "compute runs";
+        communication_ns: i64, "ns", "communication runs, and no compute", "exposed communication";
+        memory_ns: i64, "ns", "only copies and sets run", "copies";
+        idle_ns: i64, "ns", "nothing runs";
+        fused_ns: i64, "ns", "fused kernels run, and no compute";
+    }
+}
 
 /// Largest number of blocks in a page.
 pub(crate) const BLOCKS: usize = 64_000;
@@ -274,14 +275,14 @@ impl TimelineLanes {
         let mut hosts: BTreeMap<u32, String> = BTreeMap::new();
         results.read::<Where>(|r| drop(hosts.insert(r.rank, r.host_name.unwrap_or_default().to_string())))?;
         let blocks = self.blocks(results, texts)?;
-        let mut steps = Grid::new("timeline", TIMELINE_HEADINGS);
+        let mut steps = Grid::whole(ShownSteps::SPEC);
         for s in &self.steps {
             let label = s.key.map_or("all".to_string(), |k| k.to_string());
             steps.push([texts.cell(&label), s.length.into()]);
         }
-        let mut lanes = Grid::new("timeline", TIMELINE_HEADINGS_2);
-        let mut grid = Grid::new("timeline", TIMELINE_HEADINGS_3);
-        let mut merged = Grid::new("timeline", TIMELINE_HEADINGS_4);
+        let mut lanes = Grid::whole(ShownLanes::SPEC);
+        let mut grid = Grid::whole(ShownBlocks::SPEC);
+        let mut merged = Grid::whole(MergedBlocks::SPEC);
         for ((step, lane), window) in &self.windows {
             let of_lane = blocks.get(&(*step, *lane)).map_or(&[][..], Vec::as_slice);
             let (_, start) = self.place(*lane, *step, window.start).unwrap_or_default();

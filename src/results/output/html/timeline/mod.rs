@@ -7,12 +7,13 @@ mod tracks;
 
 use crate::output::html::account::PageAccount;
 use crate::output::html::axis::PageStep;
-use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::timeline::TimelineWaits;
 use hta_analysis::diagnosis::{CauseKind, Findings};
+use hta_base::table;
 use hta_base::table::schema::Text;
 use lanes::{BLOCKS, TimelineLanes, lanes};
 use std::cmp::Reverse;
@@ -21,6 +22,25 @@ use std::cmp::Reverse;
 const OF_CAUSE: usize = 8;
 /// Largest number of waits shown.
 const WAITS: usize = 4_000;
+
+table! {
+    /// The colours of causes.
+    struct CauseTints, CauseTintRow = "findings" by "cause" {
+        cause: Text, "", "kind of a cause that owns blocks";
+        tint: u32, "", "its colour, as that of a kind of span", "colour";
+    }
+}
+
+table! {
+    /// Waits of the steps that are shown.
+    struct ShownWaits, ShownWaitRow = "timeline_waits" by "lane, start_ns" {
+        lane: i64, "", "row of the device and step";
+        start_ns: i64, "ns", "start, after the start of the step";
+        dur_ns: i64, "ns", "length of the wait", "length";
+        late_rank: u32, "", "rank that came last";
+        kind: Text, "", "what waits", "collective";
+    }
+}
 
 columns! {
     Wait of TimelineWaits { rank, device, step: Option<u32>, step_label, ts_ns: i64, dur_ns: i64, kind: Text, late_rank: u32 }
@@ -85,15 +105,11 @@ pub(crate) fn section(
 
 /// The colours of causes.
 fn tints(texts: &mut Texts) -> Grid {
-    let columns = [
-        ("cause", "cause", CellType::Text, "kind of a cause that owns blocks"),
-        ("tint", "colour", CellType::Id, "its colour, as that of a kind of span"),
-    ];
-    let mut grid = Grid::new("findings", &columns);
+    let mut tints = CauseTints::default();
     for (kind, tint) in CauseKind::ALL.iter().filter_map(|kind| Some((kind, kind.tint()?))) {
-        grid.push([texts.cell(kind.name()), u32::from(tint).into()]);
+        tints.push(CauseTintRow { cause: kind.name(), tint: u32::from(tint) });
     }
-    grid
+    texts.grid(tints)
 }
 
 /// The longest waits of the steps that are shown.
@@ -109,19 +125,12 @@ fn waits(results: &Results, lanes: &TimelineLanes, texts: &mut Texts) -> Result<
     let left = all.len().saturating_sub(WAITS);
     all.truncate(WAITS);
     all.sort_by_key(|(lane, start, ..)| (*lane, *start));
-    let mut grid = Grid::new(
-        "timeline_waits",
-        &[
-            ("lane", "lane", CellType::Id, "row of the device and step"),
-            ("start_ns", "start", CellType::Ns, "start, after the start of the step"),
-            ("dur_ns", "length", CellType::Ns, "length of the wait"),
-            ("late_rank", "late rank", CellType::Id, "rank that came last"),
-            ("kind", "collective", CellType::Text, "what waits"),
-        ],
-    );
-    for (lane, start, dur, late, kind) in all {
-        grid.push([lane.into(), start.into(), dur.into(), late.into(), texts.cell(&kind)]);
+    let mut waits = ShownWaits::default();
+    for (lane, start_ns, dur_ns, late_rank, kind) in &all {
+        let (lane, start_ns, dur_ns, late_rank) = (*lane as i64, *start_ns, *dur_ns, *late_rank);
+        waits.push(ShownWaitRow { lane, start_ns, dur_ns, late_rank, kind });
     }
+    let mut grid = texts.grid(waits);
     grid.leave_out(left, Vec::new());
     Ok(grid)
 }

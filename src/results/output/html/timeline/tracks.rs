@@ -2,13 +2,15 @@
 //! shortest spans are left out where there are too many, and counted.
 
 use crate::output::html::axis::PageStep;
-use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::lanes::{ShownStepKey, TimelineLanes};
 use crate::results::{Results, ResultsError};
 use arrow_array::RecordBatch;
 use hashbrown::HashMap;
+use hta_base::table;
 use hta_base::table::column::Column;
+use hta_base::table::schema::Text;
 use hta_base::wording::counts::counted;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,6 +32,28 @@ const COLUMNS: [&str; 7] = ["class", "name", "ts_ns", "dur_ns", "pid", "tid", "t
 const GPU: [&str; 3] = ["kernel", "memcpy", "memset"];
 const PYTHON: &str = "python";
 const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", PYTHON, "collective"];
+
+table! {
+    /// Streams and threads.
+    struct ShownTracks, ShownTrackRow = "events" by "lane" {
+        lane: i64, "", "row of the device and step";
+        stream: bool, "", "1: a stream, 0: a thread of the host";
+        name: Text, "", "name";
+        spans: u64, "", "spans";
+        left: u64, "", "shorter spans that are left out", "left out";
+    }
+}
+
+table! {
+    /// What runs in them.
+    struct ShownSpans, ShownSpanRow = "events" by "start_ns" {
+        start_ns: i64, "ns", "start, after the start of the step";
+        dur_ns: i64, "ns", "length", "length";
+        depth: u64, "", "depth in the call tree";
+        name: Text, "", "name";
+        class: Text, "", "class";
+    }
+}
 
 /// A stream or thread: whether it is a stream, device or process, stream or thread.
 type TrackKey = (bool, String, String);
@@ -62,26 +86,7 @@ pub(crate) fn grids(
     causes: Option<&[(Vec<u32>, Vec<String>)]>,
     texts: &mut Texts,
 ) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
-    let mut tracks = Grid::new(
-        "events",
-        &[
-            ("lane", "lane", CellType::Id, "row of the device and step"),
-            ("stream", "stream", CellType::Id, "1: a stream, 0: a thread of the host"),
-            ("name", "name", CellType::Text, "name"),
-            ("spans", "spans", CellType::Count, "spans"),
-            ("left", "left out", CellType::Count, "shorter spans that are left out"),
-        ],
-    );
-    let mut spans = Grid::new(
-        "events",
-        &[
-            ("start_ns", "start", CellType::Ns, "start, after the start of the step"),
-            ("dur_ns", "length", CellType::Ns, "length"),
-            ("depth", "depth", CellType::Count, "depth in the call tree"),
-            ("name", "name", CellType::Text, "name"),
-            ("class", "class", CellType::Text, "class"),
-        ],
-    );
+    let (mut tracks, mut spans) = (ShownTracks::default(), ShownSpans::default());
     let mut without = 0;
     for (rank, step) in causes.map_or_else(Vec::new, |causes| pairs(lanes, causes)) {
         let Some(lane) = lanes.first_of(rank, step) else { continue };
@@ -97,33 +102,29 @@ pub(crate) fn grids(
         let names: BTreeMap<u32, &str> = found.names.iter().map(|(name, id)| (*id, name.as_str())).collect();
         for (key, label, chosen, left) in found.chosen() {
             let Some((row, _)) = lanes.place(lane, step, from) else { continue };
-            tracks.push([
-                row.into(),
-                u32::from(key.0).into(),
-                texts.cell(&label),
-                chosen.len().into(),
-                left.into(),
-            ]);
+            tracks.push(ShownTrackRow {
+                lane: row as i64,
+                stream: key.0,
+                name: &label,
+                spans: chosen.len() as u64,
+                left: left as u64,
+            });
             for s in chosen {
-                let Some((_, start)) = lanes.place(lane, step, s.start) else { continue };
+                let Some((_, start_ns)) = lanes.place(lane, step, s.start) else { continue };
                 let name = names.get(&s.name).copied().unwrap_or_default();
-                spans.push([
-                    start.into(),
-                    s.dur.into(),
-                    s.depth.into(),
-                    texts.cell(name),
-                    texts.cell(s.class),
-                ]);
+                let (dur_ns, depth) = (s.dur, s.depth as u64);
+                spans.push(ShownSpanRow { start_ns, dur_ns, depth, name, class: s.class });
             }
         }
     }
+    let mut tracks = texts.grid(tracks);
     if without > 0 {
         let ranks = counted(without, "rank");
         tracks
             .notes
             .push(format!("Streams and threads of {ranks} are not among these results (--no-events)."));
     }
-    Ok(vec![("tracks", tracks), ("spans", spans)])
+    Ok(vec![("tracks", tracks), ("spans", texts.grid(spans))])
 }
 
 /// Ranks and steps that have tracks: those of the first causes; the longest step where a cause names none

@@ -39,12 +39,12 @@ export function findingsSection(f) {
   const { account } = run.grids("breakdown");
   const windows = account?.of("windows")[0] || 1;
   const old = baseline?.grids("findings").findings;
-  const before = new Map(old?.list().map((row) => [row("id"), row("recoverable_pct")]));
-  const was = (id) => (before.get(id) === null ? "was -" : `was ${percent(before.get(id))}`);
+  const before = new Map(old?.list().map((row) => [row("finding_id"), row("recoverable_pct")]));
+  const was = (id) => (before.get(id) === null ? "was -" : `was ${percent(before.get(id) / 100)}`);
   const versus = (id) => baseline && (before.has(id)
     ? make("span", {}, was(id)) : make("span", { class: "severity-lost" }, "new"));
   // the page opens with it, or with that of the comparison
-  if (baseline && verdict) {
+  if (baseline && verdict.rows) {
     const lines = verdict.of("text").map((line) => make("p", {}, ...sentence(line)));
     f.body.append(make("div", { class: "verdict" }, ...lines));
   }
@@ -64,20 +64,20 @@ export function findingsSection(f) {
   function marksOf(of) {
     const mark = (text, attributes = {}) => make("span", attributes, text);
     return make("div", { class: "marks" },
-      of("rank_label") === null ? null : mark(short(of("rank_label"), 60)),
-      of("step_labels") === null ? null : mark(`step ${short(of("step_labels"), 40)}`),
+      of("rank_label") ? mark(short(of("rank_label"), 60)) : null,
+      of("step_labels") ? mark(`step ${short(of("step_labels"), 40)}`) : null,
       mark(of("certainty"), { title: of("reason") || grid.byName.get("certainty").doc,
         class: ["sure", "likely"].includes(of("certainty")) ? "" : "severity-lost" }),
-      mark(of("kind"), { class: "mono" }), versus(of("id")));
+      mark(of("kind"), { class: "mono" }), versus(of("finding_id")));
   }
 
   function item(of, i) {
-    const mine = evidence.list().filter((row) => row("finding") === i);
+    const mine = evidence.list().filter((row) => row("finding_id") === of("finding_id"));
     const [saved, share] = [of("recoverable_ns"), of("recoverable_pct")];
     const per = account?.byName.get("dur_ns")?.title === "a step" ? " a step" : "";
     const cost = make("div", { class: "cost", title: exact("ns", saved) },
       make("b", {}, saved ? `saves ${ns(saved / windows)}${per}` : "no time"),
-      make("span", {}, !saved ? "is surely saved" : share === null ? "" : `${percent(share)} of the time`));
+      make("span", {}, !saved ? "is surely saved" : share === null ? "" : `${percent(share / 100)} of the time`));
     const attributes = { class: "show-place", "data-cause": i, hidden: "" };
     const shows = makeButton("show me on the timeline", () => showCause(i), attributes);
     whenBuilt.push(() => { shows.hidden = !hasPlace(i); });
@@ -103,5 +103,6 @@ export function findingsSection(f) {
     });
     f.body.append(more);
   }
+  f.table(grid);
   if (places) placeMap(f, places);
 }

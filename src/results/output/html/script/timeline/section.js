@@ -14,6 +14,7 @@ import { makeTimeline } from "page/timeline/timeline.js";
 
 /** The causes of the diagnosis as the time axis needs them. */
 const causesOf = (grid) => (grid ? grid.list() : []).map((row) => ({
+  id: row("finding_id"),
   kind: row("kind"),
   ranks: new Set(listOf(row("ranks")).map(Number)),
   steps: listOf(row("step_labels")),
@@ -55,14 +56,14 @@ function chosenTold(what, causes, evidence) {
   if (what.name) out.push(make("div", { class: "mono" }, ...linked(what.name, true)));
   if (what.cause !== undefined) {
     const number = what.cause + 1;
-    const { sentence: cause, place } = causes[what.cause];
+    const { id, sentence: cause, place } = causes[what.cause];
     const where = place ? ["; where: ", ...sentence(place)] : [];
     out.push(make("p", {}, make("b", {}, `${number} `), ...sentence(cause || ""), ...where));
     if (what.waiting) {
       const { dur, kind } = what.wait;
       out.push(line(`rank ${what.waiting.rank} waits for it ${exact("ns", dur)} in ${words(kind)}`));
     }
-    const rows = evidence.filter((row) => row("finding") === what.cause).slice(0, 2);
+    const rows = evidence.filter((row) => row("finding_id") === id).slice(0, 2);
     out.push(...rows.map((row) => rowsQuery(row("evidence_table"), row("filter"))));
     out.push(line(make("a", { href: `#cause-${number}` }, "back to the cause")));
   }
