@@ -19,11 +19,7 @@ pub enum TimeEra {
     Unknown,
 }
 
-stored_name!(
-    TimeEra,
-    [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown],
-    name
-);
+stored_name!(TimeEra, [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown], name);
 
 impl TimeEra {
     pub fn name(self) -> &'static str {

@@ -19,11 +19,7 @@ pub enum Scope {
     Outside,
 }
 
-stored_name!(
-    Scope,
-    [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside],
-    name
-);
+stored_name!(Scope, [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside], name);
 
 impl Scope {
     pub fn name(self) -> &'static str {
