@@ -30,9 +30,10 @@
 //! - `hta-testkit`: a language in which tests write traces. Only tests use it.
 //! - `hta-read`: [`files`] on disk and objects in stores; [`mod@error`]s, which name the file and the place;
 //!   [`read`], trace files to columns, one folder per format. It can be used without the rest.
-//! - `hta-analysis`: facts about one rank that several analyses need; [`job`], ranks joined; [`recording`],
-//!   what was recorded and what may be said from it; [`analysis`], one folder per analysis, and in that of
-//!   memory its dumps; [`diagnosis`], causes and verdict; [`registry`], the list of analyses.
+//! - `hta-facts`: [`facts`] about one rank that several analyses need, computed once.
+//! - `hta-job`: [`job`], ranks joined; [`recording`], what was recorded and what may be said from it.
+//! - `hta-analysis`: [`analysis`], one folder per analysis, and in that of memory its dumps.
+//! - `hta-diagnosis`: [`diagnosis`], causes and verdict; [`registry`], the list of analyses.
 //! - `hta-compat`: [`compat`], answers in the definitions of other tools and of a paper, each an analysis of
 //!   its own.
 //! - `hta-results`: [`store`], what ranks leave; [`run`], the pipeline from files to answers within a memory
@@ -48,11 +49,11 @@
 //! - A trace format: a folder in `read/` that implements [`read::format::TraceFormat`], and a line in
 //!   `read/load.rs`.
 //! - An analysis: a folder in `analysis/` that implements [`analysis::api::Analysis`], and a line in
-//!   `analysis/registry.rs`.
+//!   `diagnosis/registry.rs`.
 //! - A kernel class (compute, communication, memory, fused) for some kernels: a rule in
 //!   `data/kernel_rules.toml`; the kernels of a library: a block there, with their roles in an exchange and
 //!   names for the test. A new event category of a profiler: `trace/category.rs`.
-//! - A rule about what a recording cannot show: a file in `analysis/recording/rules/`, and its name in the
+//! - A rule about what a recording cannot show: a file in `job/recording/rules/`, and its name in the
 //!   list there.
 //! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its
 //!   rows are made. A column of `events` from an event argument: `trace/args.rs`.
@@ -87,9 +88,12 @@ pub mod cli;
 pub mod mcp;
 pub mod overlay;
 
-pub use hta_analysis::{self as analysis, diagnosis, job, memory::snapshot, recording, registry};
+pub use hta_analysis::{self as analysis, memory::snapshot};
 pub use hta_base::{health, table, units};
 pub use hta_compat as compat;
+pub use hta_diagnosis::{self as diagnosis, registry};
+pub use hta_facts as facts;
+pub use hta_job::{self as job, recording};
 pub use hta_read::{self as read, error, files};
 pub use hta_results::{diff, output, partial, results, run, sql, store};
 pub use hta_trace::{self as trace, flops, kernel};

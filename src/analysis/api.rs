@@ -1,10 +1,7 @@
 //! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks
 //! into tables, and `sentences` says what they show.
 
-use crate::facts::collectives::collectives;
-use crate::job::{ClockMode, Job, MeshShape};
 use crate::printed::View;
-use crate::recording::capability::{Capability, Grade};
 use crate::settings::{Setting, Settings};
 use crate::verdict::JobVerdict;
 use hta_base::table::rollup::Rollup;
@@ -12,6 +9,9 @@ use hta_base::table::schema::{Batch, ColumnsOf, Table, TableSpec};
 use hta_base::table::view::ViewSpec;
 use hta_base::table::view_rows::ViewRows;
 use hta_base::units::Ns;
+use hta_facts::collectives::collectives;
+use hta_job::recording::capability::{Capability, Grade};
+use hta_job::{ClockMode, Job, MeshShape};
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use std::collections::BTreeSet;
@@ -70,7 +70,7 @@ impl Options {
     }
 
     /// Whether the caller keeps this table.
-    pub(crate) fn wants(&self, spec: &TableSpec) -> bool {
+    pub fn wants(&self, spec: &TableSpec) -> bool {
         match self.wanted {
             Wanted::All | Wanted::NoEvents => true,
             Wanted::Only(name) => name == spec.name,
@@ -111,7 +111,7 @@ pub enum AcrossOption {
 }
 
 impl AcrossOption {
-    pub(crate) const ALL: [AcrossOption; 3] = [Self::Group, Self::StragglerMin, Self::KernelWaitMax];
+    pub const ALL: [AcrossOption; 3] = [Self::Group, Self::StragglerMin, Self::KernelWaitMax];
 }
 
 /// Smallest gain for which a rank is named, percent of the median step.

@@ -9,7 +9,7 @@ pub struct ToldCause {
     pub finding_id: String,
     /// Kind of cause, as in the table `findings`.
     pub kind: &'static str,
-    pub(crate) ranks: Vec<u32>,
+    pub ranks: Vec<u32>,
     pub sentence: String,
     /// The numbers that show it, as a sentence; empty if the first one has them.
     pub detail: String,
@@ -50,7 +50,7 @@ pub const TIME_PARTS: [(&str, &str); 8] = [
 /// in (0, 1].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JobTotals {
-    pub(crate) device_count: u32,
+    pub device_count: u32,
     pub step_count: u32,
     /// Sum over the steps of the longest window of the devices.
     pub time_ns: Ns,
@@ -60,17 +60,17 @@ pub struct JobTotals {
     #[serde(skip)]
     pub longest_step_ns: Ns,
     pub compute_ns: Ns,
-    pub(crate) fused_ns: Ns,
-    pub(crate) waiting_ns: Ns,
-    pub(crate) transfer_ns: Ns,
-    pub(crate) unmatched_ns: Ns,
-    pub(crate) copies_ns: Ns,
-    pub(crate) idle_ns: Ns,
-    pub(crate) finished_early_ns: Ns,
-    pub(crate) parallel_efficiency: Option<f64>,
-    pub(crate) load_balance: Option<f64>,
-    pub(crate) communication_efficiency: Option<f64>,
-    pub(crate) orchestration_efficiency: Option<f64>,
+    pub fused_ns: Ns,
+    pub waiting_ns: Ns,
+    pub transfer_ns: Ns,
+    pub unmatched_ns: Ns,
+    pub copies_ns: Ns,
+    pub idle_ns: Ns,
+    pub finished_early_ns: Ns,
+    pub parallel_efficiency: Option<f64>,
+    pub load_balance: Option<f64>,
+    pub communication_efficiency: Option<f64>,
+    pub orchestration_efficiency: Option<f64>,
 }
 
 /// The diagnosis of a job in words.
@@ -92,10 +92,10 @@ pub struct JobVerdict {
     /// Remarks on what the causes leave open.
     pub notes: Vec<String>,
     /// Kind and gain of every cause that is not withheld, percent of the job's time,
-    pub(crate) gains: Vec<(&'static str, f64)>,
+    pub gains: Vec<(&'static str, f64)>,
     /// and of those that only a later recording saves.
     #[serde(skip)]
-    pub(crate) once: Vec<(&'static str, f64)>,
+    pub once: Vec<(&'static str, f64)>,
     pub totals: JobTotals,
     /// Compute by category of kernel, the largest first, percent.
     pub mix: Vec<(String, f64)>,

@@ -4,7 +4,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
 use hta_analysis::api::Analysis;
-use hta_analysis::registry::ANALYSES;
+use hta_diagnosis::registry::ANALYSES;
 use hta_results::diff::DIFF;
 use hta_results::output::columns::{hanging, wrap};
 use hta_results::sql::catalog::QUERIES;

@@ -3,7 +3,7 @@
 
 use clap::Command;
 use hta_analysis::api::Analysis;
-use hta_analysis::registry::{ANALYSES, find};
+use hta_diagnosis::registry::{ANALYSES, find};
 
 /// A command, what it answers, and the analyses that it asks, the most important first.
 struct Question {

@@ -1,7 +1,7 @@
 //! `--ranks`: which ranks a command is about.
 
 use clap::Args;
-use hta_analysis::job::{MeshShape, dimension_name};
+use hta_job::{MeshShape, dimension_name};
 use hta_read::input::Input;
 use hta_results::run::{AlongDimension, RunError, ranks_along};
 

@@ -2,9 +2,9 @@
 
 use crate::{hta, osdi25, tensorboard, tracelens};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
-use hta_analysis::registry::ANALYSES;
 use hta_analysis::settings::Settings;
+use hta_diagnosis::registry::ANALYSES;
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 use std::sync::LazyLock;
 

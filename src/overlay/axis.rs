@@ -2,8 +2,8 @@
 
 use crate::overlay::copy::retime::Retime;
 use crate::overlay::plan::DrawnSource;
-use hta_analysis::job::Clock;
 use hta_base::units::Ns;
+use hta_job::Clock;
 use hta_read::kineto::number::Fraction;
 
 /// Smallest start that can be a time since 1970, ns. Files with smaller starts have an unknown origin.

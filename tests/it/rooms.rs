@@ -11,11 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// For each crate its modules in order; each may use those before it. `*` stands for all that are not named.
-const ORDER: [(&str, &[&str]); 7] = [
+const ORDER: [(&str, &[&str]); 10] = [
     ("base", &["order_statistics", "process", "units", "wording", "table", "health"]),
     ("trace", &["*", "kernel", "flops"]),
     ("read", &["files", "error", "*"]),
-    ("analysis", &["facts", "job", "recording", "*", "diagnosis", "registry"]),
+    ("facts", &["*"]),
+    ("job", &["*", "recording"]),
+    ("analysis", &["*"]),
+    ("diagnosis", &["*", "registry"]),
     ("compat", &["*"]),
     ("results", &["results", "diff", "store", "run", "output", "partial", "sql"]),
     ("hta", &["overlay", "mcp", "cli"]),

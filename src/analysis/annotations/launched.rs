@@ -15,10 +15,10 @@
 //! sums over everything before, and its unions follow from the last launch whose activity covers each
 //! instant ([`LastCover`]).
 
-use crate::facts::calls::last_cover::LastCover;
-use crate::facts::calls::overlapping;
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
+use hta_facts::calls::last_cover::LastCover;
+use hta_facts::calls::overlapping;
 use hta_trace::activity::Activity;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;

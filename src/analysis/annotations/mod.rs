@@ -12,17 +12,17 @@ use crate::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
 use crate::annotations::launched::{BusyTimes, StretchWork};
 use crate::annotations::over_ranks::AnnotationSums;
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::by_owner::ByOwner;
-use crate::facts::calls::forest::alone;
-use crate::facts::step_scopes::StepScopes;
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::summary::Summary;
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
+use hta_facts::by_owner::ByOwner;
+use hta_facts::calls::forest::alone;
+use hta_facts::step_scopes::StepScopes;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::activity::Activity;
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
@@ -75,7 +75,7 @@ pub(crate) const MATCH: Setting = Setting {
 /// Name of the row of activities without an annotation.
 const NONE: &str = "(none)";
 
-pub(crate) struct Annotations;
+pub struct Annotations;
 
 impl Analysis for Annotations {
     fn about(&self) -> About {

@@ -1,14 +1,14 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::facts::windows::WindowAccounts;
-use crate::recording::capability::Capability;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Fold, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::percent;
 use hta_base::wording::counts::counted;
+use hta_facts::windows::WindowAccounts;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 
 table! {
@@ -105,7 +105,7 @@ fn windows(scope: &ViewScope) -> Result<Option<String>, TableError> {
     }))
 }
 
-pub(crate) struct Breakdown;
+pub struct Breakdown;
 
 impl Analysis for Breakdown {
     fn about(&self) -> About {

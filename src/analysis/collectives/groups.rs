@@ -2,10 +2,10 @@
 
 use crate::collectives::GroupSelection;
 use crate::collectives::tables::{ProcessGroupRow, ProcessGroups};
-use crate::job::{Instance, Job, MatchMethod};
 use hta_base::table::schema::Batch;
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::{rank_list, run_list};
+use hta_job::{Instance, Job, MatchMethod};
 use hta_trace::collective::ranks::{absent_runs, member_list};
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 //! matching.
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use crate::job::Job;
-use crate::job::end_together::{KernelsEndTogether, ends_together_table};
-use crate::recording::capability::Capability;
 use groups::{group_table, shares};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
+use hta_job::Job;
+use hta_job::end_together::{KernelsEndTogether, ends_together_table};
+use hta_job::recording::capability::Capability;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub mod tables;
 pub use groups::warnings;
 pub use shown::GroupSelection;
 
-pub(crate) struct CollectivesOf;
+pub struct CollectivesOf;
 
 impl Analysis for CollectivesOf {
     fn about(&self) -> About {
@@ -74,7 +74,7 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
     let mut table = Collectives::default();
     for i in order {
         let c = &p.calls.calls[i];
-        let member = crate::job::Member { part, call: i as u32 };
+        let member = hta_job::Member { part, call: i as u32 };
         let (id, outcome) = (job.instance_of(member), job.outcome(member));
         let instance = id.and_then(|id| job.instances().get(id as usize));
         let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.shape.group));
@@ -135,7 +135,7 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
         let part = part as u32;
         let mut rows: BTreeMap<(Option<u32>, CollectiveKind), GroupSums> = BTreeMap::new();
         for (i, c) in p.calls.calls.iter().enumerate() {
-            let member = crate::job::Member { part, call: i as u32 };
+            let member = hta_job::Member { part, call: i as u32 };
             let outcome = job.told_wait(member);
             let instance = job.instance_of(member).and_then(|id| job.instances().get(id as usize));
             let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.shape.group));

@@ -1,7 +1,7 @@
 //! Display names of process groups, and the selection by `--group`.
 
 use crate::api::Options;
-use crate::job::{Group, Job};
+use hta_job::{Group, Job};
 
 pub struct GroupSelection {
     names: Vec<String>,

@@ -5,10 +5,10 @@ use crate::collectives::GroupSelection;
 use crate::collectives::tables::{
     CollectiveSummaries, CollectiveSummaryRow, CollectiveTitleRow, CollectiveTitles,
 };
-use crate::job::{Job, MatchMethod, Member};
 use crate::summary::Summary;
 use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, percent};
+use hta_job::{Job, MatchMethod, Member};
 use hta_trace::collective::CollectiveKind;
 use hta_trace::step::mask;
 use std::collections::{BTreeMap, BTreeSet};

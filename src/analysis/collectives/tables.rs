@@ -1,10 +1,10 @@
 //! Tables of `collectives`: calls, sums by kind and size, sums by rank, and groups; and what is printed of
 //! them.
 
-use crate::job::end_together::KernelsEndTogether;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Note, ViewSpec};
+use hta_job::end_together::KernelsEndTogether;
 
 table! {
     /// One row per rank and collective. Times are on the common axis of all ranks.

@@ -15,19 +15,19 @@ use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Copy {
+pub struct Copy {
     /// Index of the activity.
-    pub(crate) activity: u32,
-    pub(crate) span: Span,
-    pub(crate) direction: &'static str,
+    pub activity: u32,
+    pub span: Span,
+    pub direction: &'static str,
     pub(crate) source: Option<&'static str>,
     pub(crate) target: Option<&'static str>,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) api: Api,
+    pub bytes: Option<u64>,
+    pub api: Api,
     /// Row of the launch call.
-    pub(crate) call: Option<u32>,
+    pub call: Option<u32>,
     /// Whether the call returned no earlier than the copy ended; `None` without a launch record.
-    pub(crate) blocks: Option<bool>,
+    pub blocks: Option<bool>,
 }
 
 /// Below this size a copy takes about as long as starting it, bytes.
@@ -35,19 +35,19 @@ pub(crate) const SMALL_BYTES: u64 = 65_536;
 
 impl Copy {
     /// Whether it is a copy (not a set) from or to pageable memory.
-    pub(crate) fn is_pageable(&self) -> bool {
+    pub fn is_pageable(&self) -> bool {
         self.direction != "set" && (self.source == Some("pageable") || self.target == Some("pageable"))
     }
 
     /// Whether it is a copy (not a set) below [`SMALL_BYTES`].
-    pub(crate) fn is_small(&self) -> bool {
+    pub fn is_small(&self) -> bool {
         self.direction != "set" && self.bytes.is_some_and(|b| b < SMALL_BYTES)
     }
 }
 
 /// How a copy was requested, by the name of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Api {
+pub enum Api {
     /// `cudaMemcpy`, `hipMemcpyWithStream`: returns when the copy is done.
     SyncCopy,
     /// `cudaMemset`.
@@ -59,7 +59,7 @@ pub(crate) enum Api {
 }
 
 /// The copies and sets of a device, in order of start.
-pub(crate) fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
+pub fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
     let mut rows: Vec<u32> = work
         .activities
         .iter()

@@ -2,12 +2,10 @@
 //! host.
 
 pub(crate) mod bandwidth;
-pub(crate) mod copy;
+pub mod copy;
 pub(crate) mod rules;
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::facts::windows::ByLaunchStep;
-use crate::recording::capability::Capability;
 use bandwidth::bandwidth;
 use copy::{Api, Copy, copies};
 use hta_base::table;
@@ -15,6 +13,8 @@ use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
 use hta_base::table::view::{Keep, Note, ViewSpec};
 use hta_base::units::{Ns, Span};
+use hta_facts::windows::ByLaunchStep;
+use hta_job::recording::capability::Capability;
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -125,7 +125,7 @@ table! {
     }
 }
 
-pub(crate) struct MemoryCopiesOf;
+pub struct MemoryCopiesOf;
 
 impl Analysis for MemoryCopiesOf {
     fn about(&self) -> About {

@@ -11,9 +11,9 @@
 //! Copies and sets do not count; communication kernels do. Blocks and occupancies are integer multiples of
 //! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
 
-use crate::facts::machine::LaunchShapes;
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
+use hta_facts::machine::LaunchShapes;
 use hta_trace::args::Arg;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;

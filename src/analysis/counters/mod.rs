@@ -6,13 +6,13 @@ pub mod recorded;
 pub mod series;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
-use crate::recording::{Recording, step_noun};
 use crate::settings::{Setting, ValueType};
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
 use hta_base::table::view::{Fold, Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
 use hta_base::units::Span;
+use hta_job::Job;
+use hta_job::recording::{Recording, step_noun};
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
@@ -113,7 +113,7 @@ const BUCKET: Setting = Setting {
     kind: ValueType::Micros { default: 0 },
 };
 
-pub(crate) struct CountersOf;
+pub struct CountersOf;
 
 impl Analysis for CountersOf {
     fn about(&self) -> About {

@@ -11,8 +11,8 @@
 use crate::copies::bandwidth::bandwidth;
 use crate::copies::copy::copies;
 use crate::counters::load::{KernelLoad, kernels, loads, multiprocessors};
-use crate::facts::queue_lengths::queues;
 use hta_base::units::{Ns, Span};
+use hta_facts::queue_lengths::queues;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 

@@ -16,10 +16,10 @@ pub use walk::{Paths, path};
 pub use window::{PathWindow, annotation, choose};
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::units::Span;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use tables::{
     ClassRow, CriticalByRank, CriticalOverRanks, CriticalPathTable, CriticalSummary, PathWindowColumns,
@@ -61,7 +61,7 @@ fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<PathSegment>
     })
 }
 
-pub(crate) struct CriticalPath;
+pub struct CriticalPath;
 
 impl Analysis for CriticalPath {
     fn about(&self) -> About {

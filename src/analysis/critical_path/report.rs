@@ -8,10 +8,10 @@ use crate::critical_path::tables::{
     ClassRow, ClassTime, CriticalOverRanks, CriticalOverRanksRow, CriticalSummary, PathCallRow, PathCalls,
     PathWindowColumns,
 };
-use crate::job::{Job, Member, RankSummary};
 use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, Span, fmt_ns, percent};
 use hta_base::wording::counts::plural;
+use hta_job::{Job, Member, RankSummary};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

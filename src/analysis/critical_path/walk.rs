@@ -11,8 +11,8 @@
 
 use crate::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, SyncEvents, ThreadMoment};
 use crate::critical_path::segment::{Edge, PathClass, PathSegment, SegmentPlace};
-use crate::facts::validator::Validation;
 use hta_base::units::{Ns, Span};
+use hta_facts::validator::Validation;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 

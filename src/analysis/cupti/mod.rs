@@ -5,12 +5,12 @@
 //! provided that there are as many of both. The times of ranges are artificial and not used.
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::facts::step_scopes::StepScopes;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
 use hta_base::table::view::{Note, TableError, ViewScope, ViewSpec};
 use hta_base::wording::counts::counted;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::category::{Class, is_counter_range};
 use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::RankTrace;
@@ -113,7 +113,7 @@ table! {
     }
 }
 
-pub(crate) struct Cupti;
+pub struct Cupti;
 
 impl Analysis for Cupti {
     fn about(&self) -> About {

@@ -7,11 +7,11 @@
 //!   T = U + X + S + F + N + M + I + D      for every rank and step
 //! ```
 
-use crate::job::delay::StepKey;
-use crate::job::replay::ReplayLimits;
-use crate::job::{Job, PartWindow, RankSummary};
 use crate::sync;
 use hta_base::units::{Ns, Span, ratio};
+use hta_job::delay::StepKey;
+use hta_job::replay::ReplayLimits;
+use hta_job::{Job, PartWindow, RankSummary};
 use hta_trace::window::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Sum;
@@ -20,23 +20,23 @@ use std::sync::Arc;
 
 /// The parts of the time of a device (of a CPU-only rank: of its host) in one or several steps, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub struct Parts {
     /// U: compute runs.
     pub compute: Ns,
     /// X: fused kernels run and no compute: exchange, product and waiting in one.
-    pub(crate) fused: Ns,
+    pub fused: Ns,
     /// S: exposed communication that waits for other ranks.
-    pub(crate) waiting: Ns,
+    pub waiting: Ns,
     /// F: exposed communication that transfers.
-    pub(crate) transfer: Ns,
+    pub transfer: Ns,
     /// N: exposed communication without a match.
-    pub(crate) unmatched: Ns,
+    pub unmatched: Ns,
     /// M: exposed copies and sets of memory.
-    pub(crate) copies: Ns,
+    pub copies: Ns,
     /// I: nothing runs.
-    pub(crate) idle: Ns,
+    pub idle: Ns,
     /// D: the device's window is shorter than the step of the job.
-    pub(crate) finished_early: Ns,
+    pub finished_early: Ns,
 }
 
 impl Parts {
@@ -46,7 +46,7 @@ impl Parts {
     }
 
     /// U + X + S + F + N + M + I, the device's window.
-    pub(crate) fn window(&self) -> Ns {
+    pub fn window(&self) -> Ns {
         self.busy() + self.idle
     }
 }
@@ -76,34 +76,34 @@ impl Sum for Parts {
 /// A device of a rank: index of the part, and the device.
 pub type PartDevice = (u32, Option<i64>);
 
-pub(crate) type DeviceWindows = BTreeMap<PartDevice, Vec<Span>>;
+pub type DeviceWindows = BTreeMap<PartDevice, Vec<Span>>;
 
 /// One step of the job.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StepAccount {
+pub struct StepAccount {
     /// `None` if the recorded span is the only step.
-    pub(crate) key: Option<StepKey>,
+    pub key: Option<StepKey>,
     /// Parts by device, without the time for which they finished early, which depends on the devices that are
     /// compared.
-    pub(crate) parts: BTreeMap<PartDevice, Parts>,
+    pub parts: BTreeMap<PartDevice, Parts>,
     /// The window of each device, on its rank's own clock.
-    pub(crate) windows: Arc<DeviceWindows>,
+    pub windows: Arc<DeviceWindows>,
 }
 
 /// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once
 /// for a job.
-pub(crate) fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
+pub fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
     job.shared(all_steps)
 }
 
 /// The length of the steps of a job: what every gain is a share of.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StepLength {
+pub struct StepLength {
     /// The steps that count; none for the recorded span.
-    pub(crate) keys: Vec<StepKey>,
+    pub keys: Vec<StepKey>,
     /// Sum over the steps of the windows of the device with most of it, ns. Where another rank has the
     /// longest window in each step, these would count their overlap twice.
-    pub(crate) time: Ns,
+    pub time: Ns,
 }
 
 impl StepLength {
@@ -222,7 +222,7 @@ impl StepAccount {
 
 /// The time of some devices in some steps, and the factors of their efficiency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Account {
+pub struct Account {
     /// Devices (on CPU-only ranks: hosts).
     pub(crate) devices: u32,
     pub(crate) steps: u32,
@@ -232,16 +232,16 @@ pub(crate) struct Account {
     pub(crate) parts: Parts,
     /// The largest compute time of a device over all steps, ns.
     pub(crate) most_compute: Ns,
-    pub(crate) factors: Option<Factors>,
+    pub factors: Option<Factors>,
 }
 
 /// Factors of the efficiency, each in (0, 1]; `parallel` is the product of the other three.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Factors {
-    pub(crate) parallel: f64,
-    pub(crate) load_balance: f64,
-    pub(crate) communication: f64,
-    pub(crate) orchestration: f64,
+pub struct Factors {
+    pub parallel: f64,
+    pub load_balance: f64,
+    pub communication: f64,
+    pub orchestration: f64,
 }
 
 /// Factors of the efficiency by replay, each in (0, 1]; `parallel` is the product of the other four.
@@ -256,7 +256,7 @@ pub(crate) struct ReplayFactors {
 
 impl Account {
     /// The account of the devices that `keep` selects. `None` if there is none, or it has no time.
-    pub(crate) fn new(steps: &[StepAccount], keep: impl Fn(PartDevice) -> bool) -> Option<Account> {
+    pub fn new(steps: &[StepAccount], keep: impl Fn(PartDevice) -> bool) -> Option<Account> {
         let mut by_place: BTreeMap<PartDevice, Parts> = BTreeMap::new();
         let mut time = 0;
         for step in steps {

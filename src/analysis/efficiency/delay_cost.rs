@@ -13,21 +13,21 @@
 //! made it wait (*propagated*). Instances are visited from the last to the first, because charges are passed
 //! on to earlier ones only.
 
-use crate::job::delay::{StepKey, step_of};
-use crate::job::{Instance, Job, Member};
 use hashbrown::HashMap;
 use hta_base::units::Ns;
+use hta_job::delay::{StepKey, step_of};
+use hta_job::{Instance, Job, Member};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a rank cost the others, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Waiting of others because it worked longer.
-    pub(crate) direct: Ns,
+    pub direct: Ns,
     /// Waiting of others behind a rank that waited for it.
-    pub(crate) propagated: Ns,
+    pub propagated: Ns,
     /// Waiting in instances in which it came last, all of it.
     pub(crate) imposed_last: Ns,
 }
@@ -85,7 +85,7 @@ struct InstanceWait {
 
 /// The costs of all matched waits, computed once for a job. Their direct and propagated parts add up to the
 /// sum of all waits.
-pub(crate) fn costs(job: &Job) -> Arc<Costs> {
+pub fn costs(job: &Job) -> Arc<Costs> {
     job.shared(all_costs)
 }
 

@@ -1,20 +1,20 @@
 //! Efficiency: which share of all ranks' time was compute, and which factor costs most.
 
-pub(crate) mod account;
-pub(crate) mod delay_cost;
+pub mod account;
+pub mod delay_cost;
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::collectives::GroupSelection;
-use crate::job::Job;
-use crate::job::delay::StepKey;
-use crate::job::replay::{ReplayLimits, ReplayedJob};
-use crate::recording::capability::Capability;
-use crate::recording::rules::fused_share;
 use account::{Account, StepAccount, steps};
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Keep, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_pct, percent};
+use hta_job::Job;
+use hta_job::delay::StepKey;
+use hta_job::recording::capability::Capability;
+use hta_job::recording::rules::fused_share;
+use hta_job::replay::{ReplayLimits, ReplayedJob};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -123,7 +123,7 @@ table! {
     }
 }
 
-pub(crate) struct Efficiency;
+pub struct Efficiency;
 
 impl Analysis for Efficiency {
     fn about(&self) -> About {

@@ -1,11 +1,11 @@
 //! Whether one rank of a group is hot beyond chance: its tokens in a step against those of the others, over
 //! all steps.
 
-use crate::facts::direction::Direction;
-use crate::job::Job;
-use crate::job::delay::StepKey;
-use crate::job::experts::{JobLayer, JobLayers, of_member};
 use crate::stragglers::{Balances, P_MOST, is_always_ahead};
+use hta_facts::direction::Direction;
+use hta_job::Job;
+use hta_job::delay::StepKey;
+use hta_job::experts::{JobLayer, JobLayers, of_member};
 use std::collections::BTreeMap;
 
 /// Share of the steps in which the hot rank is the largest, percent.

@@ -1,7 +1,7 @@
 //! Whether expert times follow the tokens: the correlation of the longest expert time with the largest
 //! number of tokens over the mean, over the passes of a job.
 
-use crate::job::experts::JobLayers;
+use hta_job::experts::JobLayers;
 
 /// Fewest passes, and (next) smallest range of the numbers of tokens over their mean, for a correlation to
 /// say anything.
@@ -17,7 +17,7 @@ pub(super) struct TokenCorrelation {
 
 impl TokenCorrelation {
     pub(super) fn of(layers: &JobLayers) -> Option<Self> {
-        let point = |b: crate::job::experts::LayerBalance| Some((b.load_ratio?, b.max as f64));
+        let point = |b: hta_job::experts::LayerBalance| Some((b.load_ratio?, b.max as f64));
         let points: Vec<(f64, f64)> =
             layers.layers.iter().filter_map(|l| l.balance.and_then(point)).collect();
         (!points.is_empty()).then(|| Self { r: correlation(&points), passes: points.len() })

@@ -3,11 +3,11 @@
 
 use crate::efficiency::account::StepLength;
 use crate::experts::chances::{HotRank, by_group, by_layer};
-use crate::job::Job;
-use crate::job::balanced::BalancedExperts;
-use crate::job::experts::{JobLayer, JobLayers, LayerBalance, combine_waits};
-use crate::job::replay::ReplayedJob;
 use hta_base::units::{Ns, percent};
+use hta_job::Job;
+use hta_job::balanced::BalancedExperts;
+use hta_job::experts::{JobLayer, JobLayers, LayerBalance, combine_waits};
+use hta_job::replay::ReplayedJob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,15 +32,15 @@ pub(crate) enum HotPattern {
 
 /// An imbalance of tokens that costs time.
 #[derive(Debug, Clone)]
-pub(crate) struct ExpertImbalance {
+pub struct ExpertImbalance {
     pub(crate) pattern: HotPattern,
     /// The hot ranks; all that take part if these change.
-    pub(crate) ranks: Vec<u32>,
+    pub ranks: Vec<u32>,
     /// Largest p-value of the hot ranks, if tested.
-    pub(crate) p_value: Option<f64>,
+    pub p_value: Option<f64>,
     /// Largest number of tokens over the mean, and (next field) the time per token of the hot rank over that
     /// of the mean; both weighted by excess.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
     pub(crate) per_token: f64,
     /// Number of layers in a step, and of steps.
     pub(crate) layers: usize,
@@ -49,15 +49,15 @@ pub(crate) struct ExpertImbalance {
     pub(crate) waits: Ns,
     /// What balanced experts save over all steps, ns: by the replay, or else what the hot ranks compute
     /// longer than the mean because of tokens.
-    pub(crate) gain: Ns,
-    pub(crate) is_replayed: bool,
+    pub gain: Ns,
+    pub is_replayed: bool,
     /// The same by equal expert times alone, with exchanges as they are, mean of a step, ns.
     pub(crate) of_compute: Ns,
 }
 
 impl ExpertImbalance {
     /// The imbalance of a job, computed once; `None` if there is none, or if it costs little.
-    pub(crate) fn of(job: &Job) -> Arc<Option<Self>> {
+    pub fn of(job: &Job) -> Arc<Option<Self>> {
         job.shared(Self::new)
     }
 

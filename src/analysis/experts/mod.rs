@@ -2,20 +2,20 @@
 
 mod chances;
 mod correlation;
-pub(crate) mod imbalance;
+pub mod imbalance;
 mod notes;
 pub mod tables;
 mod words;
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::collectives::GroupSelection;
-use crate::facts::experts::expert_layers;
-use crate::job::Job;
-use crate::job::experts::JobLayers;
-use crate::recording::capability::Capability;
+use hta_facts::experts::expert_layers;
+use hta_job::Job;
+use hta_job::experts::JobLayers;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 
-pub(crate) struct Experts;
+pub struct Experts;
 
 impl Analysis for Experts {
     fn about(&self) -> About {

@@ -3,9 +3,9 @@
 use crate::collectives::GroupSelection;
 use crate::experts::correlation::TokenCorrelation;
 use crate::experts::imbalance::ExpertImbalance;
-use crate::job::Job;
-use crate::job::experts::{JobLayer, JobLayers};
 use hta_base::units::{Ns, fmt_ns};
+use hta_job::Job;
+use hta_job::experts::{JobLayer, JobLayers};
 use std::collections::BTreeSet;
 
 pub(super) fn notes(job: &Job, layers: &JobLayers, shown: &GroupSelection) -> Vec<String> {

@@ -2,15 +2,15 @@
 
 use crate::collectives::GroupSelection;
 use crate::experts::chances::LayerChances;
-use crate::facts::direction::Direction;
-use crate::job::delay::{StepKey, step_of};
-use crate::job::experts::{JobLayer, JobLayers, combine_waits, exchange_wait};
-use crate::job::{Job, Member};
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::table::view::{Keep, ViewSpec};
 use hta_base::units::Ns;
+use hta_facts::direction::Direction;
+use hta_job::delay::{StepKey, step_of};
+use hta_job::experts::{JobLayer, JobLayers, combine_waits, exchange_wait};
+use hta_job::{Job, Member};
 use hta_trace::collective::{CollectiveCall, CollectiveKind};
 
 table! {

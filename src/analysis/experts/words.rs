@@ -1,16 +1,16 @@
 //! An imbalance of tokens in words.
 
 use crate::experts::imbalance::{ExpertImbalance, HotPattern};
-use crate::job::rank_words::RankWords;
 use hta_base::units::fmt_ns;
 use hta_base::wording::counts::plural;
+use hta_job::rank_words::RankWords;
 
 /// A time per token that differs by less than this from the mean is equal.
 const EQUAL: f64 = 0.05;
 
 impl ExpertImbalance {
     /// Who gets how many tokens, and whether that lasts; no full stop.
-    pub(crate) fn what(&self, words: &RankWords) -> String {
+    pub fn what(&self, words: &RankWords) -> String {
         let who = words.named(&self.ranks);
         let gets = if self.ranks.len() == 1 { "gets" } else { "get" };
         let ratio = self.ratio;
@@ -43,7 +43,7 @@ impl ExpertImbalance {
     }
 
     /// What it costs, and what it is not.
-    pub(crate) fn why(&self) -> String {
+    pub fn why(&self) -> String {
         let (waits, alone) = (fmt_ns(self.waits), fmt_ns(self.of_compute));
         let waits =
             format!("The others wait {waits} a step together; equal expert times alone would save {alone}");
@@ -54,7 +54,7 @@ impl ExpertImbalance {
     }
 
     /// What to do.
-    pub(crate) fn action(&self) -> &'static str {
+    pub fn action(&self) -> &'static str {
         match self.pattern {
             HotPattern::Rotating => {
                 "limit the imbalance of each step (auxiliary loss, expert capacity): a placement that is \

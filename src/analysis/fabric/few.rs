@@ -13,7 +13,7 @@ use crate::fabric::places::FabricPlace;
 use crate::fabric::transfers::GroupTransfers;
 use crate::fabric::verdict::PlaceVerdict;
 use crate::fabric::wires::TransferLink;
-use crate::job::Job;
+use hta_job::Job;
 use std::collections::BTreeSet;
 
 /// A group of few is slow if it takes so many times as long as the fastest of them.

@@ -7,8 +7,8 @@ use crate::fabric::rule::FabricEvidence;
 use crate::fabric::transfers::{FabricTransfers, GroupTransfers, TransferClass};
 use crate::fabric::verdict::{FabricColumns, SlowPlaces, judge};
 use crate::fabric::wires::TransferLink;
-use crate::job::Job;
 use hta_base::units::Ns;
+use hta_job::Job;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A group with its transfers compared with those of others.
@@ -33,7 +33,7 @@ pub(crate) struct ComparedClass {
 
 /// The fabric of a job.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fabric {
+pub struct Fabric {
     pub(crate) hosts: FabricHosts,
     pub(crate) transfers: FabricTransfers,
     pub(crate) compared: BTreeMap<TransferClass, ComparedClass>,
@@ -45,7 +45,7 @@ pub(crate) struct Fabric {
 }
 
 impl Fabric {
-    pub(crate) fn of(job: &Job) -> Self {
+    pub fn of(job: &Job) -> Self {
         let hosts = FabricHosts::of(job);
         let transfers = FabricTransfers::of(job, &hosts);
         let mut compared: BTreeMap<TransferClass, ComparedClass> = BTreeMap::new();
@@ -85,7 +85,7 @@ impl Fabric {
     }
 
     /// What the slowest of some slow groups takes longer in a step than the level of its classes, ns.
-    pub(crate) fn excess_per_step(&self, slow: &SlowPlaces) -> Ns {
+    pub fn excess_per_step(&self, slow: &SlowPlaces) -> Ns {
         let links: BTreeSet<TransferLink> = self.links_of(slow).collect();
         let mut sums: BTreeMap<TransferLink, f64> = BTreeMap::new();
         for (class, groups) in &self.transfers.classes {

@@ -1,7 +1,7 @@
 //! Where the ranks of a job run: host, and local rank, which is the rail of its NIC.
 
 use crate::fabric::places::{FabricPlace, Seat};
-use crate::job::{Job, RankSummary};
+use hta_job::{Job, RankSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The seats of all ranks.

@@ -18,9 +18,9 @@ mod verdict;
 mod wires;
 mod words;
 
-pub(crate) use found::Fabric;
-pub(crate) use saved::{SavedTransfers, SlowTransfers};
-pub(crate) use wires::TransferLink;
+pub use found::Fabric;
+pub use saved::{SavedTransfers, SlowTransfers};
+pub use wires::TransferLink;
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::collectives::GroupSelection;
@@ -29,11 +29,11 @@ use crate::fabric::tables::{
     FabricClasses, FabricGroups, FabricPlaces, FabricVisibility, ROLLUPS, SLOW, VIEWS, class_table,
     group_table, place_table,
 };
-use crate::job::Job;
-use crate::recording::capability::Capability;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 
-pub(crate) struct FabricOf;
+pub struct FabricOf;
 
 impl Analysis for FabricOf {
     fn about(&self) -> About {

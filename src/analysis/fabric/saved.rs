@@ -5,40 +5,40 @@ use crate::fabric::found::Fabric;
 use crate::fabric::transfers::{BYTES_MIN, TransferContext};
 use crate::fabric::verdict::{PlaceVerdict, SlowPlaces};
 use crate::fabric::wires::TransferLink;
-use crate::job::delay::step_of;
-use crate::job::replay::ReplayedJob;
-use crate::job::{Job, Member};
 use hta_base::units::Ns;
+use hta_job::delay::step_of;
+use hta_job::replay::ReplayedJob;
+use hta_job::{Job, Member};
 use std::collections::BTreeMap;
 
 /// The transfers of one slow place.
 #[derive(Debug, Clone)]
-pub(crate) struct PlaceTransfers {
+pub struct PlaceTransfers {
     /// What is slow, with the numbers.
-    pub(crate) slow: SlowPlaces,
-    pub(crate) key: String,
-    pub(crate) saved: SavedTransfers,
+    pub slow: SlowPlaces,
+    pub key: String,
+    pub saved: SavedTransfers,
 }
 
 /// Transfers that take less time if something is repaired, and the waiting behind them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SavedTransfers {
+pub struct SavedTransfers {
     /// How much less the transfer of a call takes, ns.
-    pub(crate) by_call: BTreeMap<Member, Ns>,
+    pub by_call: BTreeMap<Member, Ns>,
     /// How much less a call then waits for others, by replay, ns.
-    pub(crate) waits: BTreeMap<Member, Ns>,
+    pub waits: BTreeMap<Member, Ns>,
 }
 
 /// The transfers of all slow places of a job.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SlowTransfers {
-    pub(crate) places: Vec<PlaceTransfers>,
+pub struct SlowTransfers {
+    pub places: Vec<PlaceTransfers>,
     /// By group: the place that makes it slow.
     links: BTreeMap<TransferLink, usize>,
 }
 
 impl SlowTransfers {
-    pub(crate) fn of(job: &Job) -> Self {
+    pub fn of(job: &Job) -> Self {
         let fabric = job.shared(Fabric::of);
         let slow = fabric.slow.iter().filter(|s| s.verdict != PlaceVerdict::Late);
         let mut out = Self::default();
@@ -56,7 +56,7 @@ impl SlowTransfers {
     }
 
     /// Whether a place is told that makes a group slow.
-    pub(crate) fn has(&self, link: TransferLink) -> bool {
+    pub fn has(&self, link: TransferLink) -> bool {
         self.links.contains_key(&link)
     }
 
@@ -86,7 +86,7 @@ impl SavedTransfers {
         self.by_call.get(&m).copied().unwrap_or(0)
     }
 
-    pub(crate) fn find_waits(&mut self, job: &Job) {
+    pub fn find_waits(&mut self, job: &Job) {
         let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable() && !self.by_call.is_empty());
         if let Some(replayed) = replayed {
             self.waits = replayed.waits_of_transfers(|m| self.of(m));
@@ -95,14 +95,14 @@ impl SavedTransfers {
 
     /// What is saved of the transfers of one rank, of that for which it is most, ns: no step gets shorter by
     /// more.
-    pub(crate) fn most_of_a_rank(&self) -> Ns {
+    pub fn most_of_a_rank(&self) -> Ns {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         self.by_call.iter().for_each(|(m, ns)| *by_part.entry(m.part).or_default() += ns);
         by_part.into_values().max().unwrap_or(0)
     }
 
     /// The share of the transfer of a call that it would not take.
-    pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
+    pub fn share(&self, job: &Job, m: Member) -> Option<f64> {
         let saved = *self.by_call.get(&m)?;
         job.transfer_ns(m).filter(|ns| *ns > 0).map(|ns| saved as f64 / ns as f64)
     }

@@ -7,13 +7,13 @@ use crate::fabric::peaks::FabricPeaks;
 use crate::fabric::places::{FabricPlace, Seat};
 use crate::fabric::transfers::GroupTransfers;
 use crate::fabric::verdict::{SlowPlaces, Visibility};
-use crate::job::Job;
-use crate::job::delay::StepKey;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::{Keep, ViewSpec};
 use hta_base::wording::ranks::rank_list;
+use hta_job::Job;
+use hta_job::delay::StepKey;
 
 table! {
     /// One row per place that transfers pass: how far the groups of the job can see it, and whether it makes

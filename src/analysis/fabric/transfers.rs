@@ -7,10 +7,10 @@
 use crate::fabric::hosts::FabricHosts;
 use crate::fabric::places::Traffic;
 use crate::fabric::wires::TransferLink;
-use crate::job::delay::StepKey;
-use crate::job::{Instance, Job, Member, PartStep, is_queued_behind};
 use hta_base::order_statistics::median_of_sorted;
 use hta_base::units::Ns;
+use hta_job::delay::StepKey;
+use hta_job::{Instance, Job, Member, PartStep, is_queued_behind};
 use hta_trace::collective::{CollectiveCall, CollectiveKind};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -57,7 +57,7 @@ impl PlaceVerdict {
 
 /// Places that make groups slow.
 #[derive(Debug, Clone)]
-pub(crate) struct SlowPlaces {
+pub struct SlowPlaces {
     pub(crate) verdict: PlaceVerdict,
     /// Those that cannot be told apart.
     pub(crate) places: BTreeSet<FabricPlace>,
@@ -68,9 +68,9 @@ pub(crate) struct SlowPlaces {
     /// Groups of which there are too few to compare, and which are slow for its sake.
     pub(crate) few: Vec<TransferLink>,
     /// How many times slower.
-    pub(crate) factor: f64,
+    pub factor: f64,
     pub(crate) gain: f64,
-    pub(crate) p_value: f64,
+    pub p_value: f64,
     /// Whether slowness lasts by itself, and the steps are too few to know its chance well.
     pub(crate) is_lasting: bool,
 }

@@ -1,17 +1,17 @@
 //! What transfers among the same ranks: the calls of a group; of messages, those between a pair of ranks,
 //! because a group of all stages of a pipeline has as many ways as neighbours.
 
-use crate::job::{Instance, Job};
+use hta_job::{Instance, Job};
 
 /// A group, or of messages a pair of its ranks, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct TransferLink {
-    pub(crate) group: u32,
+pub struct TransferLink {
+    pub group: u32,
     pub(crate) pair: Option<[u32; 2]>,
 }
 
 impl TransferLink {
-    pub(crate) fn of(job: &Job, instance: &Instance) -> Self {
+    pub fn of(job: &Job, instance: &Instance) -> Self {
         let pair = || match job.members(instance) {
             [a, b] => {
                 let [a, b] = [a, b].map(|m| job.parts[m.part as usize].rank);
@@ -23,7 +23,7 @@ impl TransferLink {
     }
 
     /// The recorded ranks, ascending.
-    pub(crate) fn ranks(self, job: &Job) -> Vec<u32> {
+    pub fn ranks(self, job: &Job) -> Vec<u32> {
         if let Some(pair) = self.pair {
             return pair.to_vec();
         }
@@ -36,14 +36,14 @@ impl TransferLink {
     }
 
     /// The recorded ranks that all of some links have, ascending; none without links.
-    pub(crate) fn common(job: &Job, mut links: impl Iterator<Item = Self>) -> Vec<u32> {
+    pub fn common(job: &Job, mut links: impl Iterator<Item = Self>) -> Vec<u32> {
         let mut common = links.next().map(|link| link.ranks(job)).unwrap_or_default();
         links.for_each(|link| common.retain(|r| link.ranks(job).contains(r)));
         common
     }
 
     /// The ranks, if all of them are recorded.
-    pub(crate) fn all_ranks(self, job: &Job) -> Option<Vec<u32>> {
+    pub fn all_ranks(self, job: &Job) -> Option<Vec<u32>> {
         let group = job.matched.groups.get(self.group as usize)?;
         let ranks = self.ranks(job);
         let is_whole = self.pair.is_some() || ranks.len() >= group.expected();
@@ -51,7 +51,7 @@ impl TransferLink {
     }
 
     /// What groups of one purpose have in common: the dimension that they are along, or their description.
-    pub(crate) fn purpose(self, job: &Job) -> Option<String> {
+    pub fn purpose(self, job: &Job) -> Option<String> {
         let group = job.matched.groups.get(self.group as usize)?;
         let dimension = job.mesh.dimension_of(self.group);
         Some(dimension.or(group.desc.as_deref()).unwrap_or_default().to_string())

@@ -70,7 +70,7 @@ fn members_of(slow: &SlowPlaces) -> String {
 
 impl Fabric {
     /// The ranks that a slow place is about; those of its groups where no place is around all of a set.
-    pub(crate) fn ranks_at(&self, slow: &SlowPlaces) -> Vec<u32> {
+    pub fn ranks_at(&self, slow: &SlowPlaces) -> Vec<u32> {
         let of_groups = || {
             let groups = slow.groups.iter().filter_map(|g| self.groups.get(*g as usize));
             groups.flat_map(|g| g.ranks.iter().copied()).collect::<BTreeSet<u32>>().into_iter().collect()
@@ -91,7 +91,7 @@ impl Fabric {
     }
 
     /// What is slow, in one sentence without a full stop.
-    pub(crate) fn sentence(&self, slow: &SlowPlaces) -> String {
+    pub fn sentence(&self, slow: &SlowPlaces) -> String {
         let steps = plural(self.transfers.steps.len(), "step");
         let how = format!(
             "{:.2} x slower than peers ({steps}, p {:.0} %)",
@@ -127,7 +127,7 @@ impl Fabric {
     }
 
     /// What to do.
-    pub(crate) fn action(&self, slow: &SlowPlaces) -> String {
+    pub fn action(&self, slow: &SlowPlaces) -> String {
         let name = self.around(slow);
         match (slow.verdict, slow.around) {
             (PlaceVerdict::Late, _) => format!("record {STEPS_LEAST} steps or more"),

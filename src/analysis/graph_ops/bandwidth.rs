@@ -4,12 +4,12 @@
 //! about. A rate above the peak shows that bytes were counted that are not read, so it is not told.
 
 use crate::api::Options;
-use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
-use crate::facts::iterations::{DeviceIteration, Iterations, on_device};
 use crate::graph_ops::WEIGHT_BYTES;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span, percent};
+use hta_facts::graphs::nodes::{GraphNodes, OperatorCall};
+use hta_facts::iterations::{DeviceIteration, Iterations, on_device};
 use hta_trace::device::DeviceWork;
 use hta_trace::flops::InputsOfCall;
 use hta_trace::interval::Union;

@@ -1,8 +1,8 @@
 //! Guesses for kernels without a name: the only operator that launches kernels of the same name outside
 //! graphs.
 
-use crate::facts::graphs::nodes::GraphNodes;
 use hashbrown::HashMap;
+use hta_facts::graphs::nodes::GraphNodes;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;

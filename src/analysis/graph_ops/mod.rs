@@ -10,16 +10,16 @@ mod report;
 mod tables;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::graphs::named::NamedNodes;
-use crate::facts::graphs::nodes::{GraphNodes, OpSource};
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use bandwidth::{DecodeBandwidth, DecodeBandwidthByKind};
 use guess::Guesses;
 use hashbrown::HashMap;
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, percent};
+use hta_facts::graphs::named::NamedNodes;
+use hta_facts::graphs::nodes::{GraphNodes, OpSource};
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::category::Class;
 use hta_trace::graph_capture::{CapturedCall, NodeKind};
 use hta_trace::rank_trace::RankTrace;
@@ -41,7 +41,7 @@ pub(crate) const WEIGHT_BYTES: Setting = Setting {
     kind: ValueType::Count { default: 0, min: 0 },
 };
 
-pub(crate) struct GraphOpsOf;
+pub struct GraphOpsOf;
 
 /// Why a rank has no rows.
 const NONE: &str = "no graph was launched or captured";

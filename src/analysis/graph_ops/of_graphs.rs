@@ -1,11 +1,11 @@
 //! Replays by graph: those with the same recorded number, content and capture.
 
-use crate::facts::graphs::nodes::{GraphNodes, GraphReplay, Match, OpSource, graph_id};
 use crate::graph_ops::best_repeat::{Repeat, best_repeat};
 use crate::graph_ops::tables::{GraphRow, Graphs};
 use hashbrown::HashMap;
 use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, percent};
+use hta_facts::graphs::nodes::{GraphNodes, GraphReplay, Match, OpSource, graph_id};
 use hta_trace::rank_trace::RankTrace;
 
 /// What is equal for all replays of a row: recorded number, content, capture.

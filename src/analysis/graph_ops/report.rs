@@ -2,7 +2,6 @@
 //! iterations.
 
 use crate::api::{Output, Partial, ViewNote, rows};
-use crate::facts::graphs::named::NamedNodes;
 use crate::graph_ops::bandwidth::{DecodeBandwidth, DecodeBandwidthByKind, DecodeBandwidthByKindRow};
 use crate::graph_ops::tables::{
     CapturedGraphs, GraphOpOverRanksRow, GraphOpRow, GraphOps, GraphOpsOverRanks, GraphSummary,
@@ -12,6 +11,7 @@ use hta_base::table::schema::Batch;
 use hta_base::table::view::{Keep, Note, RowTest, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
+use hta_facts::graphs::named::NamedNodes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

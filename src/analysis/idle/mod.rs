@@ -3,15 +3,15 @@
 //! A device's gaps are cut by windows (in `idle_split`); a stream's gaps are not cut.
 
 use crate::api::{About, AcrossOption, Analysis, Options, Partial, RowEmitter};
-use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
-use crate::facts::host_activity::HostNames;
-use crate::facts::idle_split::{DeviceIdle, Split, use_name};
-use crate::recording::capability::Capability;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
 use hta_base::table::view::{Fold, Note, ViewSpec};
 use hta_base::units::{Ns, Span, percent};
+use hta_facts::gaps::{Classifier, Gap, GapCause, IdleSums};
+use hta_facts::host_activity::HostNames;
+use hta_facts::idle_split::{DeviceIdle, Split, use_name};
+use hta_job::recording::capability::Capability;
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -137,7 +137,7 @@ table! {
     }
 }
 
-pub(crate) struct Idle;
+pub struct Idle;
 
 impl Analysis for Idle {
     fn about(&self) -> About {

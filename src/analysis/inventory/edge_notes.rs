@@ -3,10 +3,10 @@
 use crate::api::Partial;
 use crate::inventory::Ranks;
 use crate::inventory::record_edges::RecordEdgeTable;
-use crate::recording::facts::{RECORDED, RecordingRow, Recordings};
 use hta_base::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::ranks_named;
+use hta_job::recording::facts::{RECORDED, RecordingRow, Recordings};
 use hta_trace::device_offset::in_words;
 use std::cmp::Reverse;
 

@@ -2,11 +2,11 @@
 //! step consists, so that two runs can be compared by their results alone.
 
 use crate::api::{Options, RowEmitter};
-use crate::facts::by_owner::ByOwner;
-use crate::facts::step_scopes::StepScopes;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
 use hta_base::units::Ns;
+use hta_facts::by_owner::ByOwner;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;

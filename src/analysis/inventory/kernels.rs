@@ -1,16 +1,16 @@
 //! The table of all GPU activities, with what each does and how it occupies its device.
 
 use crate::api::{Options, RowEmitter};
-use crate::facts::collectives::{activity_kind, role_name};
-use crate::facts::direction::{Direction, Directions};
-use crate::facts::graphs::nodes::GraphNodes;
-use crate::facts::kernel_work::KernelWorks;
-use crate::facts::machine::LaunchShapes;
-use crate::facts::modules::RowModules;
-use crate::facts::operator_work::OperatorWorks;
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
+use hta_facts::collectives::{activity_kind, role_name};
+use hta_facts::direction::{Direction, Directions};
+use hta_facts::graphs::nodes::GraphNodes;
+use hta_facts::kernel_work::KernelWorks;
+use hta_facts::machine::LaunchShapes;
+use hta_facts::modules::RowModules;
+use hta_facts::operator_work::OperatorWorks;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::flops::Number;

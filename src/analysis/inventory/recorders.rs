@@ -1,11 +1,11 @@
 //! How each rank was recorded: what two results can be compared by, and what the profiler itself cost.
 
-use crate::recording::facts::overhead;
 use hashbrown::HashSet;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::Span;
 use hta_base::wording::names::fnv1a;
+use hta_job::recording::facts::overhead;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::meta::Meta;

@@ -1,10 +1,10 @@
 //! The table of what torch's own validator of traces would say of a rank. (The table `trust` lists only what
 //! a recording does not carry, so that a rule which passes, or cannot be checked, has no row there.)
 
-use crate::facts::validator::{EARLY_PCT, RuleCases, UNNAMED_PCT, Validation, ValidatorRule};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::wording::counts::counted;
+use hta_facts::validator::{EARLY_PCT, RuleCases, UNNAMED_PCT, Validation, ValidatorRule};
 use hta_trace::rank_trace::RankTrace;
 
 table! {

@@ -1,8 +1,8 @@
 //! The numbers of each iteration on one device.
 
-use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
-use crate::facts::iterations::{DeviceIteration, HostIteration, Iterations, on_device};
 use hta_base::units::{Ns, Span};
+use hta_facts::host_activity::{HostActivity, HostNames, HostUse};
+use hta_facts::iterations::{DeviceIteration, HostIteration, Iterations, on_device};
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;

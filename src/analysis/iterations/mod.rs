@@ -12,11 +12,11 @@ mod report;
 pub mod tables;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::iterations::Iterations;
 use crate::inventory::base_name;
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use chosen::ChosenIteration;
+use hta_facts::iterations::Iterations;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::iteration::{Engine, Phase};
 use hta_trace::meta::RankSource;
 use hta_trace::rank_trace::RankTrace;

@@ -1,15 +1,6 @@
 //! Kernels by name: durations, how they occupy the device, and the work that they do.
 
 use crate::api::Options;
-use crate::facts::by_owner::UNLINKED;
-use crate::facts::collectives::{activity_kind, role_name};
-use crate::facts::direction::{Direction, Directions};
-use crate::facts::graphs::nodes::GraphNodes;
-use crate::facts::kernel_work::{KernelWork, KernelWorks};
-use crate::facts::machine::{LaunchShapes, RankMachine};
-use crate::facts::modules::RowModules;
-use crate::facts::operator_work::OperatorWorks;
-use crate::facts::step_scopes::StepScopes;
 use crate::kernels::callers::Callers;
 use crate::kernels::occupied::Occupied;
 use crate::kernels::{BY, by_key, scope_name, sums};
@@ -18,6 +9,15 @@ use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
+use hta_facts::by_owner::UNLINKED;
+use hta_facts::collectives::{activity_kind, role_name};
+use hta_facts::direction::{Direction, Directions};
+use hta_facts::graphs::nodes::GraphNodes;
+use hta_facts::kernel_work::{KernelWork, KernelWorks};
+use hta_facts::machine::{LaunchShapes, RankMachine};
+use hta_facts::modules::RowModules;
+use hta_facts::operator_work::OperatorWorks;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;

@@ -9,10 +9,10 @@
 //! As in `kernels`, shapes are those of operators with a model of their work: those of all others may not
 //! have been read.
 
-use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
-use crate::facts::operator_work::OperatorWorks;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
+use hta_facts::graphs::nodes::{GraphNodes, OperatorCall};
+use hta_facts::operator_work::OperatorWorks;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::cmp::Reverse;

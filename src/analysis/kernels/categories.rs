@@ -1,14 +1,14 @@
 //! GPU time by what kernels do.
 
 use crate::api::Options;
-use crate::facts::kernel_work::KernelWorks;
-use crate::facts::step_scopes::StepScopes;
 use crate::kernels::{by_key, scope_name, sums};
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::{Keep, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_pct, percent};
+use hta_facts::kernel_work::KernelWorks;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;

@@ -13,15 +13,15 @@ pub use over_ranks::KernelsOverRanks;
 pub use report::ShortNames;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use crate::facts::by_owner::ByOwner;
-use crate::facts::step_scopes::StepScopes;
-use crate::facts::windows::WindowAccounts;
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
+use hta_facts::by_owner::ByOwner;
+use hta_facts::step_scopes::StepScopes;
+use hta_facts::windows::WindowAccounts;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::{WorkClass, WorkClassSet};
@@ -56,7 +56,7 @@ const UNKNOWN: Setting = Setting {
     kind: ValueType::Flag,
 };
 
-pub(crate) struct Kernels;
+pub struct Kernels;
 
 impl Analysis for Kernels {
     fn about(&self) -> About {

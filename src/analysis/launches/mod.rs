@@ -8,15 +8,15 @@ mod calls;
 mod report;
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::facts::by_owner::ByOwner;
-use crate::facts::step_scopes::StepScopes;
 use crate::launches::calls::{LaunchCall, launch_calls};
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::summary::Summary;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, percent};
+use hta_facts::by_owner::ByOwner;
+use hta_facts::step_scopes::StepScopes;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
@@ -127,7 +127,7 @@ pub const DELAY_OUTLIER: Setting = Setting {
     kind: ValueType::Micros { default: 100 },
 };
 
-pub(crate) struct LaunchCalls;
+pub struct LaunchCalls;
 
 impl Analysis for LaunchCalls {
     fn about(&self) -> About {

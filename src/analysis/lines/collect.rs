@@ -9,14 +9,14 @@
 //! ```
 
 use crate::copies::copy::copies;
-use crate::facts::by_owner::ByOwner;
-use crate::facts::calls::CallForest;
-use crate::facts::host_activity::{HostActivity, HostNames};
-use crate::facts::lines::{Charging, FrameKind, Lines};
-use crate::facts::step_scopes::StepScopes;
 use crate::lines::grouping::{Grouping, LineGroup, UNLINKED};
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
+use hta_facts::by_owner::ByOwner;
+use hta_facts::calls::CallForest;
+use hta_facts::host_activity::{HostActivity, HostNames};
+use hta_facts::lines::{Charging, FrameKind, Lines};
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::category::Class;
 use hta_trace::memory::MemoryRecordKind;
 use hta_trace::thread::InnermostTimeline;

@@ -1,10 +1,10 @@
 //! What a row of the table stands for: a line or function, a function, a file, or a module.
 
-use crate::facts::by_owner;
-use crate::facts::lines::{Charge, FrameKind, LineId, LineLevel, Lines, NO_PYTHON, NO_USER_CODE, Site};
-use crate::facts::modules::Modules;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
+use hta_facts::by_owner;
+use hta_facts::lines::{Charge, FrameKind, LineId, LineLevel, Lines, NO_PYTHON, NO_USER_CODE, Site};
+use hta_facts::modules::Modules;
 use hta_trace::rank_trace::RankTrace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

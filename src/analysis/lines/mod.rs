@@ -1,7 +1,7 @@
 //! Time by source line: on the host, and of the GPU work that a line launched, forward and backward. Times in
 //! ns.
 //!
-//! Every instant of a thread with an open Python frame belongs to one row ([`crate::facts::lines`]), and
+//! Every instant of a thread with an open Python frame belongs to one row ([`hta_facts::lines`]), and
 //! every GPU activity to the row at which its launch call starts, or, below a backward operator, to the row
 //! of its forward operator. So the rows add up to the time with an open frame, and to all GPU work.
 
@@ -17,21 +17,21 @@ mod view;
 pub use tables::{LineTotals, LinesOverRanks, LinesTable};
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::calls::CallForest;
-use crate::facts::direction::{Direction, Directions};
-use crate::facts::lines::{Charging, LineLevel, Lines, UserCode};
-use crate::facts::step_scopes::StepScopes;
-use crate::job::Job;
 use crate::lines::annotate::AnnotatedLines;
 use crate::lines::collect::{Collect, LineOwner, LineSums, idle_threads};
 use crate::lines::grouping::{GroupCells, Grouping, LineBy};
 use crate::lines::tables::{LineRow, LineTotalRow};
 use crate::lines::view::LineSpreads;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stacks::{StackNodes, StackUnit, Weight, folded, speedscope_file};
 use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, percent};
+use hta_facts::calls::CallForest;
+use hta_facts::direction::{Direction, Directions};
+use hta_facts::lines::{Charging, LineLevel, Lines, UserCode};
+use hta_facts::step_scopes::StepScopes;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -112,7 +112,7 @@ const FEW_FRAMES: &str =
 const CUT_FRAMES: &str = "few or no Python frames stand before the cut of its file";
 
 /// The analysis of source lines.
-pub(crate) struct LinesOf;
+pub struct LinesOf;
 
 impl Analysis for LinesOf {
     fn about(&self) -> About {

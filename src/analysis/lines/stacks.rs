@@ -6,13 +6,13 @@
 //!
 //! With `--by module` a stack is the path of modules instead.
 
-use crate::facts::by_owner::{NO_MODULE, UNLINKED};
-use crate::facts::calls::CallForest;
-use crate::facts::lines::{Charging, Lines};
-use crate::facts::modules::Modules;
 use crate::stacks::{StackFold, StackName, Weight, thread_name};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
+use hta_facts::by_owner::{NO_MODULE, UNLINKED};
+use hta_facts::calls::CallForest;
+use hta_facts::lines::{Charging, Lines};
+use hta_facts::modules::Modules;
 
 /// One rank's stacks: of modules if these are given.
 pub(crate) fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>, weight: Weight) -> Batch {

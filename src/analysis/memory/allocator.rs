@@ -12,11 +12,11 @@
 //! `empty_cache()` frees outside of operators, and what asks later is another one. A library that is used for
 //! the first time does the same for itself.
 
-use crate::facts::first_calls::FirstCalls;
-use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::tables::{MemoryEventRow, MemoryEvents};
 use hta_base::units::Ns;
+use hta_facts::first_calls::FirstCalls;
+use hta_facts::memory_places::MemoryPlaces;
 use hta_trace::category::Class;
 use hta_trace::memory::{device_type_name, failed_requests};
 use hta_trace::rank_trace::RankTrace;

@@ -1,7 +1,7 @@
 //! The records of one device with their places, levels and allocations: what all tables are made of.
 
-use crate::facts::memory_places::{MemoryPlace, MemoryPlaces};
 use hta_base::units::{Ns, Span};
+use hta_facts::memory_places::{MemoryPlace, MemoryPlaces};
 use hta_trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, levels};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::Step;

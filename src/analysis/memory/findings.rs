@@ -19,19 +19,19 @@ const GROWTH_MIN_PART: i64 = 1000;
 const DIFFERS_FROM_PCT: f64 = 10.0;
 
 /// A device whose level grows in each of the last full steps.
-pub(crate) struct GrowingDevice<'a> {
-    pub(crate) place: ReportedDevice<'a>,
+pub struct GrowingDevice<'a> {
+    pub place: ReportedDevice<'a>,
     /// Number of the steps at the end that grow.
     steps: usize,
     /// Growth of the median one, bytes.
-    pub(crate) bytes: i64,
+    pub bytes: i64,
     /// Level after the last of them.
     level: i64,
     total: Option<i64>,
 }
 
 impl GrowingDevice<'_> {
-    pub(crate) fn sentence(&self, partials: &[Partial]) -> String {
+    pub fn sentence(&self, partials: &[Partial]) -> String {
         let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
         let until = left.map_or(String::new(), |n| {
             format!("; the device is full in about {} steps", fmt_count(n as u64))
@@ -52,7 +52,7 @@ impl GrowingDevice<'_> {
     }
 
     /// The site of most survivors: a line if there are any, else an operator.
-    pub(crate) fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
+    pub fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
         let of_device = |kind: &'static str| {
             rows::<MemoryLeaks>(partials)
                 .filter(move |r| {
@@ -65,7 +65,7 @@ impl GrowingDevice<'_> {
 }
 
 /// The leaks, the one that grows fastest first.
-pub(crate) fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
+pub fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
     let mut by_place: BTreeMap<ReportedDevice, Vec<MemoryStepRow>> = BTreeMap::new();
     for row in rows::<MemorySteps>(partials) {
         by_place

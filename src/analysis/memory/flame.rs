@@ -7,14 +7,14 @@
 //!   end     what is alive at the end
 //! ```
 
-use crate::facts::calls::CallForest;
-use crate::facts::lines::Lines;
-use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::device::{RecordedDevice, devices};
 use crate::memory::holders::BEFORE;
 use crate::memory::report::{device_name, is_of_device};
 use crate::stacks::StackTree;
 use hta_base::table::schema::Batch;
+use hta_facts::calls::CallForest;
+use hta_facts::lines::Lines;
+use hta_facts::memory_places::MemoryPlaces;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 

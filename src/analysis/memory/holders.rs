@@ -11,18 +11,18 @@
 //!
 //! What was allocated before the recording is known only as a sum: the level minus what is alive.
 
-use crate::facts::by_owner::{NO_MODULE, NO_OPERATOR};
-use crate::facts::lines::LineId;
-use crate::facts::memory_places::{MemoryPhase, MemoryPlace, MemoryPlaces, ShownOperator};
 use crate::memory::device::RecordedDevice;
 use crate::memory::tables::{MemoryContent, MemoryContentRow};
 use hta_base::units::percent;
+use hta_facts::by_owner::{NO_MODULE, NO_OPERATOR};
+use hta_facts::lines::LineId;
+use hta_facts::memory_places::{MemoryPhase, MemoryPlace, MemoryPlaces, ShownOperator};
 use hta_trace::memory::Allocation;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Holder of what was allocated before the recording.
-pub(crate) const BEFORE: &str = "[before window]";
+pub const BEFORE: &str = "[before window]";
 
 /// One holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,23 +6,19 @@
 
 mod allocator;
 mod device;
-pub(crate) mod findings;
+pub mod findings;
 mod flame;
-pub(crate) mod holders;
+pub mod holders;
 mod operators;
 mod peaks;
 mod per_record;
-pub(crate) mod report;
+pub mod report;
 pub mod snapshot;
 mod steps;
 pub mod tables;
 mod views;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::calls::CallForest;
-use crate::facts::lines::Lines;
-use crate::facts::memory_places::MemoryPlaces;
-use crate::job::Job;
 use crate::memory::flame::HeldStacks;
 use crate::memory::holders::KINDS;
 use crate::memory::report::{device_name, is_of_device};
@@ -34,10 +30,14 @@ use crate::memory::tables::{
     MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryHighest, MemoryLeaks, MemoryOperators,
     MemoryPeaks, MemorySteps,
 };
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, Settings, ValueType};
 use crate::stacks::{StackNodes, StackUnit, folded, speedscope_file};
 use hta_base::table::schema::Batch;
+use hta_facts::calls::CallForest;
+use hta_facts::lines::Lines;
+use hta_facts::memory_places::MemoryPlaces;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_read::error::SetError;
 use hta_trace::memory::{MemoryRecord, by_device, device_type_name};
 use hta_trace::memory_moment::MemoryMoment;
@@ -167,7 +167,7 @@ pub(crate) fn selects(trace: &RankTrace, setting: &Setting, text: &str) -> Optio
 }
 
 /// The tables of a rank whose size does not grow with the recording, made once for all that read them.
-pub(crate) struct RankMemory {
+pub struct RankMemory {
     tables: Vec<Batch>,
 }
 
@@ -202,7 +202,7 @@ impl RankMemory {
     }
 
     /// What threatens the rank's memory, as a part of the answer of all ranks.
-    pub(crate) fn partial(&self, trace: &RankTrace) -> Partial {
+    pub fn partial(&self, trace: &RankTrace) -> Partial {
         Partial { rank: trace.rank, tables: self.tables.clone(), reason: None }
     }
 }
@@ -239,7 +239,7 @@ pub(crate) fn held_stacks(options: &Options) -> Option<HeldStacks> {
     HeldStacks::named(options.settings.text(&FOLDED)).or(of_file)
 }
 
-pub(crate) struct Memory;
+pub struct Memory;
 
 impl Analysis for Memory {
     fn about(&self) -> About {

@@ -4,12 +4,12 @@
 //! A record counts once for each name around it, so an operator inside another one of its name adds nothing
 //! to the totals of the name.
 
-use crate::facts::by_owner::NO_OPERATOR;
-use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::device::RecordedDevice;
 use crate::memory::tables::{MemoryOperatorRow, MemoryOperators};
 use hashbrown::HashMap;
+use hta_facts::by_owner::NO_OPERATOR;
+use hta_facts::memory_places::MemoryPlaces;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;

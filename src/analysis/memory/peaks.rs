@@ -2,11 +2,11 @@
 //! the end.
 
 use crate::api::Options;
-use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::device::RecordedDevice;
 use crate::memory::holders::{HeldMemory, HolderMoment, held_after, push};
 use crate::memory::tables::{MemoryContent, MemoryPeakRow, MemoryPeaks};
+use hta_facts::memory_places::MemoryPlaces;
 use hta_trace::memory_moment::MemoryMoment;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::Step;

@@ -1,11 +1,11 @@
 //! The tables with a row per record: `memory_curve` and `memory_allocations`. They are written, not kept.
 
 use crate::api::RowEmitter;
-use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::device::RecordedDevice;
 use crate::memory::tables::{MemoryAllocationRow, MemoryAllocations, MemoryCurve, MemoryCurveRow};
 use hta_base::table::schema::Table;
+use hta_facts::memory_places::MemoryPlaces;
 use hta_trace::memory::AllocationEnd;
 
 pub(crate) fn curve(devices: &[RecordedDevice], give: &mut RowEmitter) {

@@ -28,9 +28,9 @@ pub(crate) fn note(view: &'static str, text: String) -> ViewNote {
 /// A device of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReportedDevice<'a> {
-    pub(crate) rank: u32,
-    pub(crate) device_type: &'a str,
-    pub(crate) device: Option<i64>,
+    pub rank: u32,
+    pub device_type: &'a str,
+    pub device: Option<i64>,
 }
 
 impl<'a> ReportedDevice<'a> {
@@ -43,14 +43,14 @@ impl<'a> ReportedDevice<'a> {
     }
 
     /// `cuda:0 (rank 3)`; without the rank if there is only one.
-    pub(crate) fn shown(&self, several: bool) -> String {
+    pub fn shown(&self, several: bool) -> String {
         let name = device_name(self.device_type, self.device);
         if several { format!("{name} (rank {})", self.rank) } else { name }
     }
 }
 
 /// A device as PyTorch writes it: `cuda:0`, and `cpu` for the host.
-pub(crate) fn device_name(device_type: &str, device: Option<i64>) -> String {
+pub fn device_name(device_type: &str, device: Option<i64>) -> String {
     device.map_or_else(|| device_type.to_string(), |id| format!("{device_type}:{id}"))
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn is_of_device(device_type: &str, device: Option<i64>, text: &str) -
 }
 
 /// A number of bytes that may be negative.
-pub(crate) fn size(bytes: i64) -> String {
+pub fn size(bytes: i64) -> String {
     let text = fmt_bytes(bytes.unsigned_abs());
     if bytes < 0 { format!("-{text}") } else { text }
 }
 
 /// The peaks of the capture: the device nearest to its limit first; then by size, devices before hosts.
-pub(crate) fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
+pub fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
     let mut peaks: Vec<_> = rows::<MemoryPeaks>(partials).filter(|r| r.scope == "capture").collect();
     // In units of 2^-20, which is finer than any print.
     let share = |r: &MemoryPeakRow| {
@@ -89,7 +89,7 @@ fn step_at(partials: &[Partial], place: &ReportedDevice, moment: MemoryMoment) -
 }
 
 /// The rows of one moment of a device.
-pub(crate) fn content_at<'a>(
+pub fn content_at<'a>(
     partials: &'a [Partial],
     place: &ReportedDevice,
     kind: &str,

@@ -8,11 +8,11 @@
 //! ```
 
 use crate::api::Options;
-use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::device::RecordedDevice;
 use crate::memory::holders::{CountAndBytes, Holder};
 use crate::memory::tables::{MemoryLeakRow, MemoryLeaks, MemoryStepRow, MemorySteps};
+use hta_facts::memory_places::MemoryPlaces;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::{Step, StepRule};
 use std::cmp::Reverse;

@@ -185,7 +185,7 @@ table! {
 
 table! {
     /// Sites whose allocations outlive the step after theirs, and so may pile up.
-    pub(crate) struct MemoryLeaks, MemoryLeakRow = "memory_leaks"
+    pub struct MemoryLeaks, MemoryLeakRow = "memory_leaks"
         by "rank, source, device_type, device, key_kind, bytes descending, site" {
         rank;
         device_type: Text, "", "type of the device", "device";
@@ -204,7 +204,7 @@ table! {
 
 table! {
     /// What happens to the allocator: failed requests, and memory taken from the device or given back.
-    pub(crate) struct MemoryEvents, MemoryEventRow = "memory_events"
+    pub struct MemoryEvents, MemoryEventRow = "memory_events"
         by "rank, source, device_type, device, ts_ns, seq" {
         rank;
         device_type: Text, "", "type of the device", "device";

@@ -3,20 +3,20 @@
 pub mod tables;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use crate::facts::collectives::collectives;
-use crate::facts::experts::kernel_ranks::KernelRanks;
-use crate::job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh, group_uses};
-use crate::job::{Job, RankSummary};
 pub use crate::mesh::tables::RankPlaces;
 use crate::mesh::tables::{
     GroupUseRow, GroupUses, HostPlaces, MeshDimensions, MeshOverPrograms, MeshRow, ROLLUPS, RankPlaceRow,
     VIEWS,
 };
 use hta_base::table::schema::Batch;
+use hta_facts::collectives::collectives;
+use hta_facts::experts::kernel_ranks::KernelRanks;
+use hta_job::mesh::{DimensionSource, FamilyState, Mesh, MeshFamily, ProgramMesh, group_uses};
+use hta_job::{Job, RankSummary};
 use hta_trace::collective::ranks::member_list;
 use hta_trace::rank_trace::RankTrace;
 
-pub(crate) struct MeshOf;
+pub struct MeshOf;
 
 impl Analysis for MeshOf {
     fn about(&self) -> About {

@@ -2,12 +2,12 @@
 //!
 //! Nested anomalies count once: a synchronisation inside `aten::item` belongs to the item.
 
-use crate::facts::calls::CallForest;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::ViewSpec;
 use hta_base::units::Ns;
+use hta_facts::calls::CallForest;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;

@@ -1,11 +1,11 @@
 //! The call tree: every host event with its parent, its self time and the GPU work launched below it.
 
 use crate::api::RowEmitter;
-use crate::facts::calls::CallForest;
-use crate::facts::calls::forest::{Forest, WorkBelow};
-use crate::facts::modules::{around, callers_first};
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
+use hta_facts::calls::CallForest;
+use hta_facts::calls::forest::{Forest, WorkBelow};
+use hta_facts::modules::{around, callers_first};
 use hta_trace::category::Class;
 use hta_trace::step::StepRule;
 

@@ -11,18 +11,18 @@
 //!     AddmmBackward0          host time of the autograd thread
 //! ```
 //!
-//! Library code is left out ([`crate::facts::lines`]). Every instant of a thread counts for the innermost
+//! Library code is left out ([`hta_facts::lines`]). Every instant of a thread counts for the innermost
 //! open event and every activity once, so host times add up to the time in which anything is open, and GPU
 //! times to all GPU work. Small nodes are summed below their parent, so the table has a bounded number of
 //! rows per rank.
 
-use crate::facts::by_owner::UNLINKED;
-use crate::facts::calls::CallForest;
-use crate::facts::lines::{Charging, LineLevel, Lines};
 use crate::stacks::{FlameNode, StackFold, StackName, keep_largest};
 use hashbrown::HashSet;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
+use hta_facts::by_owner::UNLINKED;
+use hta_facts::calls::CallForest;
+use hta_facts::lines::{Charging, LineLevel, Lines};
 use hta_trace::kernel::short_name;
 use hta_trace::strings::StrId;
 use std::cmp::Ordering;

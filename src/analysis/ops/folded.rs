@@ -15,12 +15,12 @@
 //! A partial is a tree of names for each thread, bounded by the number of distinct stacks of a rank; it is
 //! converted to text at the end ([`crate::stacks`]).
 
-use crate::facts::by_owner::{NO_OPERATOR, UNLINKED};
-use crate::facts::calls::CallForest;
-use crate::facts::graphs::nodes::GraphNodes;
-use crate::facts::modules::around;
 use crate::stacks::{StackFold, StackName, Weight, thread_name};
 use hta_base::table::schema::Batch;
+use hta_facts::by_owner::{NO_OPERATOR, UNLINKED};
+use hta_facts::calls::CallForest;
+use hta_facts::graphs::nodes::GraphNodes;
+use hta_facts::modules::around;
 use hta_trace::category::Class;
 use hta_trace::strings::StrId;
 

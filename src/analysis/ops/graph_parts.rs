@@ -1,10 +1,10 @@
 //! Parts of CUDA graphs that the program named. They stand among the operators, but are none.
 
 use crate::api::{Partial, rows};
-use crate::facts::graphs::nodes::GraphNodes;
 use crate::ops::over_ranks::OperatorOverRanksRow;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
+use hta_facts::graphs::nodes::GraphNodes;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
 //! What divides the rows of the table of operators besides their names (`--by`).
 
-use crate::facts::by_owner::{NO_OPERATOR, UNLINKED};
-use crate::facts::calls::CallForest;
-use crate::facts::direction::{Direction, Directions};
-use crate::facts::graphs::nodes::GraphNodes;
-use crate::facts::modules::{InModules, around};
 use hashbrown::HashMap;
+use hta_facts::by_owner::{NO_OPERATOR, UNLINKED};
+use hta_facts::calls::CallForest;
+use hta_facts::direction::{Direction, Directions};
+use hta_facts::graphs::nodes::GraphNodes;
+use hta_facts::modules::{InModules, around};
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::graph_capture::CapturedOperator;

@@ -9,18 +9,18 @@
 //! ```
 
 use crate::api::{Options, Partial, rows};
-use crate::facts::direction::{Direction, Directions};
-use crate::facts::graphs::nodes::OperatorCall;
-use crate::facts::kernel_work::KernelWorks;
-use crate::facts::machine::RankMachine;
-use crate::facts::nameless_devices::is_pftrace_of_torch;
-use crate::facts::operator_work::OperatorWorks;
-use crate::facts::windows::ByLaunchStep;
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::table::view::{Note, ViewSpec};
 use hta_base::units::{fmt_pct, percent};
+use hta_facts::direction::{Direction, Directions};
+use hta_facts::graphs::nodes::OperatorCall;
+use hta_facts::kernel_work::KernelWorks;
+use hta_facts::machine::RankMachine;
+use hta_facts::nameless_devices::is_pftrace_of_torch;
+use hta_facts::operator_work::OperatorWorks;
+use hta_facts::windows::ByLaunchStep;
 use hta_trace::activity::Activity;
 use hta_trace::device::DeviceWork;
 use hta_trace::flops::Number;

@@ -1,7 +1,7 @@
 //! Operators and modules: host and GPU time, FLOPs, bytes and rates against what the device can do. Times in
 //! ns.
 //!
-//! A rank's operators and API calls are one forest ([`crate::facts::calls`]), with the GPU work that each
+//! A rank's operators and API calls are one forest ([`hta_facts::calls`]), with the GPU work that each
 //! launches directly or below it. Sums of GPU durations count concurrent streams twice, so every GPU time is
 //! given as a sum and as a union.
 
@@ -20,12 +20,6 @@ pub mod over_ranks;
 mod views;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use crate::facts::calls::CallForest;
-use crate::facts::graphs::named::NamedNodes;
-use crate::facts::modules::InModules;
-use crate::facts::operator_work::OperatorWorks;
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stacks::{self, StackNodes, StackUnit, Weight};
 use anomalies::{Anomalies, AnomaliesOverRanks};
@@ -35,6 +29,12 @@ use graph_parts::{GraphParts, NamedParts};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
+use hta_facts::calls::CallForest;
+use hta_facts::graphs::named::NamedNodes;
+use hta_facts::modules::InModules;
+use hta_facts::operator_work::OperatorWorks;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
@@ -115,7 +115,7 @@ const SPEEDSCOPE: Setting = Setting {
     kind: ValueType::OutputFile,
 };
 
-pub(crate) struct Ops;
+pub struct Ops;
 
 impl Analysis for Ops {
     fn about(&self) -> About {

@@ -1,12 +1,12 @@
 //! Modules: the time of each `nn.Module` of the model, forward and backward.
 
-use crate::facts::calls::CallForest;
-use crate::facts::calls::forest::{Forest, WorkBelow};
-use crate::facts::graphs::nodes::GraphNodes;
-use crate::facts::modules::{InModules, positions};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
+use hta_facts::calls::CallForest;
+use hta_facts::calls::forest::{Forest, WorkBelow};
+use hta_facts::graphs::nodes::GraphNodes;
+use hta_facts::modules::{InModules, positions};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,14 +1,14 @@
 //! Sums over the calls of operators, by window and owner: those that the host made, and those of captures
 //! that graphs replay.
 
-use crate::facts::by_owner::{ByOwner, OwnerId};
-use crate::facts::calls::CallForest;
-use crate::facts::graphs::nodes::{GraphNodes, GraphReplay, OperatorCall};
-use crate::facts::machine::RankMachine;
-use crate::facts::operator_work::OperatorWorks;
-use crate::facts::step_scopes::StepScopes;
 use crate::ops::keys::{KeyTexts, Keys, RowOwner, can_use_tensor_cores};
 use hta_base::units::Ns;
+use hta_facts::by_owner::{ByOwner, OwnerId};
+use hta_facts::calls::CallForest;
+use hta_facts::graphs::nodes::{GraphNodes, GraphReplay, OperatorCall};
+use hta_facts::machine::RankMachine;
+use hta_facts::operator_work::OperatorWorks;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::activity::Activity;
 use hta_trace::category::Class;
 use hta_trace::flops::roofline::{CallPeaks, Load};

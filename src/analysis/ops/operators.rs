@@ -5,16 +5,16 @@
 //! another one of its own group adds nothing to the group's totals.
 
 use crate::api::Options;
-use crate::facts::calls::CallForest;
-use crate::facts::calls::forest::WorkBelow;
-use crate::facts::kernel_work::KernelWorks;
-use crate::facts::machine::RankMachine;
-use crate::facts::step_scopes::StepScopes;
 use crate::ops::keys::{CallKey, KeyCells, KeyTexts, Keys, RowOwner};
 use crate::ops::operator_sums::{OperatorCharges, OperatorSums};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
+use hta_facts::calls::CallForest;
+use hta_facts::calls::forest::WorkBelow;
+use hta_facts::kernel_work::KernelWorks;
+use hta_facts::machine::RankMachine;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::category::Class;
 use hta_trace::flops::Family;
 use hta_trace::flops::roofline::Bound;

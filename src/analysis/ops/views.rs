@@ -1,6 +1,5 @@
 //! What is printed of operators and modules, and which operators have most GPU time.
 
-use crate::facts::graphs::named::NamedNodes;
 use crate::ops::graph_parts::NamedParts;
 use crate::ops::over_ranks::{ModulesOverRanks, OperatorsOverRanks};
 use crate::ops::{CallStacks, anomalies, mfu};
@@ -8,6 +7,7 @@ use hta_base::table::schema::{Batch, Table};
 use hta_base::table::view::{Keep, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_count, percent};
 use hta_base::wording::counts::counted;
+use hta_facts::graphs::named::NamedNodes;
 use hta_trace::category::Class;
 use hta_trace::device::is_host_communication;
 use std::cmp::Reverse;

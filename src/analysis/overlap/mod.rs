@@ -1,16 +1,16 @@
 //! Overlap: how much communication is hidden under compute.
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::facts::collectives::collectives;
-use crate::facts::shared_streams::{CANNOT_OVERLAP_PCT, communication_beside_compute};
-use crate::facts::windows::WindowAccounts;
-use crate::recording::capability::Capability;
-use crate::recording::rules::{fused_share, hides_overlap};
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::{Table, Text};
 use hta_base::table::view::{Fold, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{percent, ratio};
+use hta_facts::collectives::collectives;
+use hta_facts::shared_streams::{CANNOT_OVERLAP_PCT, communication_beside_compute};
+use hta_facts::windows::WindowAccounts;
+use hta_job::recording::capability::Capability;
+use hta_job::recording::rules::{fused_share, hides_overlap};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 
@@ -110,7 +110,7 @@ fn inside_fused(scope: &ViewScope) -> Result<Option<String>, TableError> {
     }))
 }
 
-pub(crate) struct Overlap;
+pub struct Overlap;
 
 impl Analysis for Overlap {
     fn about(&self) -> About {

@@ -10,8 +10,8 @@ pub mod tables;
 pub use names::glob;
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use tables::{OperatorSequences, RepeatsTable};
 
@@ -63,7 +63,7 @@ const BY: Setting = Setting {
     kind: ValueType::Choices(&["shape"]),
 };
 
-pub(crate) struct Patterns;
+pub struct Patterns;
 
 impl Analysis for Patterns {
     fn about(&self) -> About {

@@ -18,10 +18,10 @@
 //!   lag         T                                                        minus the replay before
 //! ```
 
-use crate::facts::chunks::ChunkKind;
 use crate::pipeline::ordered::OrderedChunk;
 use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use hta_base::units::{Ns, Span};
+use hta_facts::chunks::ChunkKind;
 use std::collections::BTreeMap;
 
 /// A chunk at its place in the order of its rank, on the common axis.

@@ -1,6 +1,5 @@
 //! The bubble of a pipeline in words, for its own report and for the diagnosis.
 
-use crate::job::Job;
 use crate::pipeline::bubble::ReasonParts;
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use crate::pipeline::placed::PlacedRank;
@@ -9,6 +8,7 @@ use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines, Worst
 use crate::pipeline::what_if::{EQUAL_STAGES, MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::ranks::rank_list;
+use hta_job::Job;
 use std::collections::BTreeMap;
 
 /// The schedule with its size: `1F1B, 4 stages x 8 micro-batches`.
@@ -73,27 +73,23 @@ pub(crate) fn parts_words(s: &PipelineStep, stage: Option<&LongestStage>) -> Opt
 
 /// What the diagnosis says of the pipelines of a job: of the one with the largest bubble, and of them all.
 #[derive(Debug, Clone)]
-pub(crate) struct ToldBubble {
+pub struct ToldBubble {
     /// Recorded ranks of all pipelines.
-    pub(crate) ranks: Vec<u32>,
-    pub(crate) what: String,
-    pub(crate) why: String,
-    pub(crate) action: String,
+    pub ranks: Vec<u32>,
+    pub what: String,
+    pub why: String,
+    pub action: String,
     /// What equal stages save over all steps, or a rank that is slow no more, ns; `None` if the stages are as
     /// equal as single chunks.
-    pub(crate) gain: Option<Ns>,
+    pub gain: Option<Ns>,
     /// What a replay with equal stages saves then, which may be chance, ns.
-    pub(crate) replayed: Option<Ns>,
+    pub replayed: Option<Ns>,
     /// Whether the gain takes for work what may be a slow device.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
 }
 
 /// `None` without pipelines. `is_told`: whether ranks that make a stage long are a cause of their own.
-pub(crate) fn told(
-    job: &Job,
-    staged: &StagedPipelines,
-    is_told: impl Fn(&[u32]) -> bool,
-) -> Option<ToldBubble> {
+pub fn told(job: &Job, staged: &StagedPipelines, is_told: impl Fn(&[u32]) -> bool) -> Option<ToldBubble> {
     let WorstPipeline { run, step: s, stage, .. } = staged.worst()?;
     let pipelines = &staged.pipelines;
     let mut ranks: Vec<u32> = pipelines

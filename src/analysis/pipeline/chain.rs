@@ -10,26 +10,26 @@
 //! pair of stages, or that of the world. Ranks whose messages go on in the same direction backward (a ring of
 //! attention) are none.
 
-use crate::facts::chunks::{ChunkKind, PipelineChunk};
-use crate::job::connected::connected;
-use crate::job::pipeline_places::messages_of_stages;
-use crate::job::{Job, RankSummary};
 use hta_base::units::Ns;
+use hta_facts::chunks::{ChunkKind, PipelineChunk};
+use hta_job::connected::connected;
+use hta_job::pipeline_places::messages_of_stages;
+use hta_job::{Job, RankSummary};
 use hta_trace::collective::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChainRank {
-    pub(crate) rank: u32,
+pub struct ChainRank {
+    pub rank: u32,
     /// Index of its part of the job; `None` if it is not recorded.
     pub(crate) part: Option<u32>,
 }
 
 /// The ranks of a pipeline, from its first stage on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StageChain {
-    pub(crate) ranks: Vec<ChainRank>,
+pub struct StageChain {
+    pub ranks: Vec<ChainRank>,
     /// Whether the last rank hands on to the first, so that each has several stages.
     pub(crate) is_ring: bool,
 }

@@ -1,7 +1,7 @@
 //! The order of DualPipeV: a V whose forward and backward chunks overlap in the middle part.
 
-use crate::facts::chunks::ChunkKind;
 use crate::pipeline::ordered::{ChunkKey, OrderedChunk};
+use hta_facts::chunks::ChunkKind;
 use std::collections::VecDeque;
 
 /// An order under construction, for the two stages of a rank.

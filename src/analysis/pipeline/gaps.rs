@@ -1,28 +1,28 @@
 //! Where the ranks of pipelines are in their bubble: from the first start to the last end of a chunk of the
 //! pipeline, without their own chunks.
 
-use crate::job::Job;
-use crate::job::delay::StepKey;
 use crate::pipeline::measured::{PipelineStep, Pipelines};
 use crate::pipeline::repairs::saved_by_hosts;
 use hta_base::units::{Ns, Span};
+use hta_job::Job;
+use hta_job::delay::StepKey;
 use hta_trace::interval::Union;
 
 /// The bubble of one rank in one step, on the common axis.
 #[derive(Debug)]
-pub(crate) struct RankBubble {
+pub struct RankBubble {
     step: Option<StepKey>,
     gaps: Union,
     /// What of it launches, the host and other work explain, between chunks or inside, ns; `None` without
     /// reasons.
-    pub(crate) of_hosts: Option<Ns>,
+    pub of_hosts: Option<Ns>,
 }
 
 /// The bubbles of all ranks, by part of the job.
-pub(crate) struct PipelineGaps(Vec<Vec<RankBubble>>);
+pub struct PipelineGaps(Vec<Vec<RankBubble>>);
 
 impl PipelineGaps {
-    pub(crate) fn of(job: &Job) -> Self {
+    pub fn of(job: &Job) -> Self {
         let mut out: Vec<Vec<RankBubble>> = job.parts.iter().map(|_| Vec::new()).collect();
         for s in Pipelines::of(job).runs.iter().flat_map(|run| &run.steps) {
             let lag = s.reasons.as_ref().ok().map(|r| r.lag.max(0));
@@ -38,7 +38,7 @@ impl PipelineGaps {
     }
 
     /// The bubble of a rank in a step; `None` if no pipeline was measured there.
-    pub(crate) fn of_step(&self, part: u32, step: Option<StepKey>) -> Option<&RankBubble> {
+    pub fn of_step(&self, part: u32, step: Option<StepKey>) -> Option<&RankBubble> {
         self.0.get(part as usize)?.iter().find(|b| b.step == step)
     }
 }
@@ -50,12 +50,12 @@ impl RankBubble {
     }
 
     /// How much of a span of a part lies in the bubble, ns.
-    pub(crate) fn holds(&self, job: &Job, part: u32, span: Span) -> Ns {
+    pub fn holds(&self, job: &Job, part: u32, span: Span) -> Ns {
         self.gaps.len_in(job.aligned_span(part, span))
     }
 
     /// The bubble without some spans of a part, ns.
-    pub(crate) fn outside(&self, job: &Job, part: u32, spans: &[Span]) -> Ns {
+    pub fn outside(&self, job: &Job, part: u32, spans: &[Span]) -> Ns {
         self.gaps.len() - spans.iter().map(|span| self.holds(job, part, *span)).sum::<Ns>()
     }
 }

@@ -1,9 +1,5 @@
 //! A pipeline in one step with its bubble by position and by reason, and why there are no reasons.
 
-use crate::facts::chunks::PipelineChunk;
-use crate::job::delay::StepKey;
-use crate::job::exposed::{ExposedKind, ExposedPiece, divide};
-use crate::job::{Job, Member};
 use crate::pipeline::bubble::{
     PositionParts, ReasonParts, TimedChunk, by_position, by_reason, extent_of, ideal_spans, order_violations,
 };
@@ -14,6 +10,10 @@ use crate::pipeline::transfers::Transfers;
 use hta_base::order_statistics::median_of_sorted;
 use hta_base::units::{Ns, Span, percent};
 use hta_base::wording::ranks::ranks_named;
+use hta_facts::chunks::PipelineChunk;
+use hta_job::delay::StepKey;
+use hta_job::exposed::{ExposedKind, ExposedPiece, divide};
+use hta_job::{Job, Member};
 use hta_trace::rank_trace::StepFilter;
 use std::sync::Arc;
 
@@ -75,9 +75,9 @@ pub(crate) struct ChunkTimes {
 
 /// A pipeline in one step.
 #[derive(Debug, Clone)]
-pub(crate) struct PipelineStep {
-    pub(crate) placed: PlacedPipeline,
-    pub(crate) whole: Span,
+pub struct PipelineStep {
+    pub placed: PlacedPipeline,
+    pub whole: Span,
     /// By position of the rank; `None` where it is not recorded.
     pub(crate) positions: Vec<Option<PositionParts>>,
     pub(crate) reasons: Result<ReasonParts, NoReasons>,
@@ -92,7 +92,7 @@ pub(crate) struct PipelineStep {
 
 impl PipelineStep {
     /// Mean busy time of its recorded ranks, ns.
-    pub(crate) fn busy_mean(&self) -> Ns {
+    pub fn busy_mean(&self) -> Ns {
         let busy = || self.positions.iter().flatten().map(|p| p.busy);
         busy().sum::<Ns>() / (busy().count().max(1) as Ns)
     }
@@ -104,8 +104,8 @@ impl PipelineStep {
 
 /// A pipeline in all its steps.
 #[derive(Debug, Clone)]
-pub(crate) struct PipelineRun {
-    pub(crate) chain: StageChain,
+pub struct PipelineRun {
+    pub chain: StageChain,
     pub(crate) steps: Vec<PipelineStep>,
     /// Steps in which the ranks do not have equally many chunks.
     pub(crate) left_out: Vec<Option<StepKey>>,
@@ -123,14 +123,14 @@ impl PipelineRun {
 
 /// The pipelines of a job, by their first rank.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pipelines {
-    pub(crate) runs: Vec<PipelineRun>,
+pub struct Pipelines {
+    pub runs: Vec<PipelineRun>,
     /// Those of which no step can be measured.
     pub(crate) unknown: Vec<PipelineRun>,
 }
 
 impl Pipelines {
-    pub(crate) fn of(job: &Job) -> Arc<Self> {
+    pub fn of(job: &Job) -> Arc<Self> {
         job.shared(|job| {
             let facts: Vec<PartFacts> =
                 (0u32..).zip(&job.parts).map(|(part, _)| PartFacts::of(job, part)).collect();

@@ -6,31 +6,31 @@
 //! ```
 
 mod bubble;
-pub(crate) mod bubble_words;
+pub mod bubble_words;
 pub(crate) mod chain;
 mod dual_pipe;
-pub(crate) mod gaps;
-pub(crate) mod measured;
+pub mod gaps;
+pub mod measured;
 mod order;
 mod ordered;
 mod placed;
 mod repairs;
 mod replay;
 mod report;
-pub(crate) mod stages;
+pub mod stages;
 pub mod tables;
 mod transfers;
 mod what_if;
 mod zero_bubble;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
-use crate::recording::capability::Capability;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use stages::StagedPipelines;
 use std::sync::Arc;
 
-pub(crate) struct PipelineOf;
+pub struct PipelineOf;
 
 impl Analysis for PipelineOf {
     fn about(&self) -> About {

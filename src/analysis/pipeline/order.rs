@@ -11,10 +11,10 @@
 //! A rank of an interleaved schedule has the stages s, s + p, s + 2p ..., one of a V the stages s and
 //! 2p - 1 - s.
 
-use crate::facts::chunks::ChunkKind;
 use crate::pipeline::dual_pipe::dual_pipe_v;
 use crate::pipeline::ordered::{InterleavedPlaces, OrderedChunk, PipelineShape};
 use crate::pipeline::zero_bubble::{interleaved_zero_bubble, zero_bubble_v};
+use hta_facts::chunks::ChunkKind;
 
 /// A schedule whose order is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! The chunks of a schedule, the shape of a pipeline, and the places of chunks in interleaved schedules.
 
-use crate::facts::chunks::ChunkKind;
+use hta_facts::chunks::ChunkKind;
 
 /// One chunk of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

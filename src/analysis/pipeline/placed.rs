@@ -4,15 +4,15 @@
 //! and ranks with several stages have the generated order whose sequence of forward and backward is the
 //! recorded one on all ranks, and in which no chunk starts before its inputs end.
 
-use crate::facts::chunks::{ChunkKind, ChunkName, PipelineChunk};
-use crate::job::Job;
-use crate::job::delay::StepKey;
 use crate::pipeline::bubble::{TimedChunk, order_violations};
 use crate::pipeline::chain::{ChainRank, StageChain};
 use crate::pipeline::order::KnownSchedule;
 use crate::pipeline::ordered::{ChunkKey, OrderedChunk, PipelineShape};
 use crate::pipeline::replay::OrderGraph;
 use hta_base::units::{Ns, Span};
+use hta_facts::chunks::{ChunkKind, ChunkName, PipelineChunk};
+use hta_job::Job;
+use hta_job::delay::StepKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By how much a chunk may seem to start before its input ends, ns: the accuracy of aligned clocks.
@@ -29,8 +29,8 @@ pub(crate) struct PlacedRank {
 
 /// A pipeline in one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PlacedPipeline {
-    pub(crate) step: Option<StepKey>,
+pub struct PlacedPipeline {
+    pub step: Option<StepKey>,
     /// Index of the step in time.
     pub(crate) index: Option<u32>,
     pub(crate) ranks: Vec<PlacedRank>,

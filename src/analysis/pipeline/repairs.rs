@@ -6,7 +6,6 @@
 //!                 step 0              step 1              step 2
 //! ```
 
-use crate::job::Job;
 use crate::pipeline::bubble::TimedChunk;
 use crate::pipeline::measured::{PipelineRun, PipelineStep};
 use crate::pipeline::placed::{PlacedRank, graph_of};
@@ -15,6 +14,7 @@ use crate::pipeline::stages::{StageWork, ratio, works_of};
 use hta_base::order_statistics::{median, median_of_sorted};
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::ranks::rank_list;
+use hta_job::Job;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Smallest gain that is told, percent of the time of all steps.

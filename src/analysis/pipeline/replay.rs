@@ -5,9 +5,9 @@
 //!               B(s+1,b) -> B(s,b)      and its inputs are there; I and B give gradients, I comes before W
 //! ```
 
-use crate::facts::chunks::ChunkKind;
 use crate::pipeline::ordered::{ChunkKey, OrderedChunk};
 use hta_base::units::Ns;
+use hta_facts::chunks::ChunkKind;
 use std::collections::BTreeMap;
 
 /// Place of a chunk: position of its rank, and index in the rank's order.

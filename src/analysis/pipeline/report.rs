@@ -1,10 +1,10 @@
 //! What `pipeline` says below its views.
 
 use crate::api::{TOP, ViewNote};
-use crate::job::{Job, RankSummary};
 use crate::pipeline::measured::{PipelineRun, PipelineStep};
 use crate::pipeline::stages::{LongestStage, StageVerdict, StagedPipelines};
 use crate::pipeline::tables::{BUBBLE, RANKS, in_order};
+use hta_job::{Job, RankSummary};
 
 /// The lines below the views that follow from the job.
 pub(super) fn notes(job: &Job, staged: &StagedPipelines) -> Vec<ViewNote> {

@@ -4,10 +4,10 @@
 //! longer in a single one of several pipelines, with as many kernels as elsewhere, runs on a slow rank. With
 //! one pipeline and equal kernels, this cannot be told.
 
-use crate::job::Job;
 use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
+use hta_job::Job;
 use hta_trace::rank_trace::StepFilter;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -62,14 +62,14 @@ impl LongestStage {
 }
 
 /// The pipelines of a job with the longest stage of each.
-pub(crate) struct StagedPipelines {
+pub struct StagedPipelines {
     pub(crate) pipelines: Arc<Pipelines>,
     /// The stage that takes longest in nearly all steps, by pipeline.
     pub(crate) longest: Vec<Option<LongestStage>>,
 }
 
 impl StagedPipelines {
-    pub(crate) fn of(job: &Job) -> Arc<Self> {
+    pub fn of(job: &Job) -> Arc<Self> {
         job.shared(|job| Self::new(job, Pipelines::of(job)))
     }
 
@@ -88,7 +88,7 @@ impl StagedPipelines {
     }
 
     /// The first of the pipelines whose ranks idle longest in a typical step.
-    pub(crate) fn worst(&self) -> Option<WorstPipeline<'_>> {
+    pub fn worst(&self) -> Option<WorstPipeline<'_>> {
         let worst = |(number, (run, stage)): (usize, (_, _))| {
             let run: &PipelineRun = run;
             Some(WorstPipeline { number, run, step: run.typical()?, stage })
@@ -99,11 +99,11 @@ impl StagedPipelines {
 }
 
 /// A pipeline with the step whose bubble is in the middle.
-pub(crate) struct WorstPipeline<'a> {
+pub struct WorstPipeline<'a> {
     /// Index of the pipeline.
-    pub(crate) number: usize,
+    pub number: usize,
     pub(crate) run: &'a PipelineRun,
-    pub(crate) step: &'a PipelineStep,
+    pub step: &'a PipelineStep,
     pub(crate) stage: Option<&'a LongestStage>,
 }
 

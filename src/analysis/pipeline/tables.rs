@@ -1,6 +1,5 @@
 //! The tables of `pipeline`, and what is printed of them.
 
-use crate::job::delay::StepKey;
 use crate::pipeline::bubble_words::shape_words;
 use crate::pipeline::measured::{ChunkTimes, PipelineRun, PipelineStep};
 use crate::pipeline::stages::StagedPipelines;
@@ -10,6 +9,7 @@ use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::table::view::{Keep, Note, ViewSpec};
 use hta_base::units::{Ns, percent};
 use hta_base::wording::ranks::rank_list;
+use hta_job::delay::StepKey;
 
 table! {
     /// One row per pipeline and step. T is the time from the first start to the last end of a chunk; the
@@ -160,7 +160,7 @@ pub(super) const VIEWS: [ViewSpec; 3] = [
     },
 ];
 
-pub(super) fn build(job: &crate::job::Job, staged: &StagedPipelines) -> Vec<Batch> {
+pub(super) fn build(job: &hta_job::Job, staged: &StagedPipelines) -> Vec<Batch> {
     let (mut table, mut ranks, mut chunks, mut what_if) = (
         PipelineTable::default(),
         PipelineRanks::default(),
@@ -257,7 +257,7 @@ fn push_ranks(table: &mut PipelineRanks, pipeline: u32, s: &PipelineStep, is_wor
     }
 }
 
-fn push_chunks(table: &mut PipelineChunks, job: &crate::job::Job, pipeline: u32, s: &PipelineStep) {
+fn push_chunks(table: &mut PipelineChunks, job: &hta_job::Job, pipeline: u32, s: &PipelineStep) {
     let (step, step_label) = StepKey::cells(s.placed.step);
     // In order of rank, which need not be that of the stages.
     let mut ranks: Vec<_> = s.placed.ranks.iter().zip(&s.times).enumerate().collect();

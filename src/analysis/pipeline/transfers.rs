@@ -8,12 +8,12 @@
 //!
 //! The gap on the sender up to its next chunk is of the message, too, for at most as long as its transfer.
 
-use crate::job::{Job, Member};
 use crate::pipeline::chain::ChunkMessage;
 use crate::pipeline::placed::PlacedPipeline;
 use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
+use hta_job::{Job, Member};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Transfers by the chunk that gives and the chunk that takes, ns. On the host that is mostly time of

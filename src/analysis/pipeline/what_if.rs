@@ -1,13 +1,13 @@
 //! What a pipeline would take with other stages, micro-batches or chunks: replays of generated orders with
 //! the median length of its chunks by stage and kind.
 
-use crate::facts::chunks::ChunkKind;
 use crate::pipeline::measured::PipelineRun;
 use crate::pipeline::order::KnownSchedule;
 use crate::pipeline::ordered::{ChunkKey, OrderedChunk, PipelineShape};
 use crate::pipeline::replay::OrderGraph;
 use hta_base::order_statistics::{median, median_of_sorted};
 use hta_base::units::{Ns, percent};
+use hta_facts::chunks::ChunkKind;
 use std::collections::BTreeMap;
 
 /// A change of a pipeline with its replay.

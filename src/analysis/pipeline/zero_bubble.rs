@@ -1,8 +1,8 @@
 //! Orders of schedules that divide the backward pass into the gradients of inputs (I) and of weights (W), and
 //! fill waiting with the latter.
 
-use crate::facts::chunks::ChunkKind;
 use crate::pipeline::ordered::{InterleavedPlaces, OrderedChunk, PipelineShape};
+use hta_facts::chunks::ChunkKind;
 
 /// One forward, one backward of inputs, and behind as many of these as the rank is deep a backward of weights
 /// each.

@@ -2,14 +2,14 @@
 //! ahead.
 
 use crate::api::{About, Analysis, Options, Partial, RowEmitter};
-use crate::facts::queue_lengths::{QueuedLaunch, StreamQueue, queues};
-use crate::facts::windows::WindowAccounts;
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
 use hta_base::table::view::{Fold, Keep, Note, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, Span, fmt_count, ratio};
+use hta_facts::queue_lengths::{QueuedLaunch, StreamQueue, queues};
+use hta_facts::windows::WindowAccounts;
+use hta_job::recording::capability::Capability;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
@@ -105,7 +105,7 @@ const MAX_QUEUE: Setting = Setting {
     kind: ValueType::Count { default: 1024, min: 1 },
 };
 
-pub(crate) struct QueueLength;
+pub struct QueueLength;
 
 impl Analysis for QueueLength {
     fn about(&self) -> About {

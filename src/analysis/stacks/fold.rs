@@ -4,10 +4,10 @@
 //! The node of a frame or call is below that of the frame or call around it. It is made when it is needed,
 //! and once, so the time does not depend on the depth of the stacks.
 
-use crate::facts::calls::CallForest;
-use crate::facts::lines::{FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
 use crate::stacks::StackTree;
 use crate::stacks::host_time::each_host_piece;
+use hta_facts::calls::CallForest;
+use hta_facts::lines::{FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
 use hta_trace::strings::StrId;
 
 /// A name in a stack of one rank.

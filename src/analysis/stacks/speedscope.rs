@@ -5,9 +5,9 @@
 //! weights of a profile add up to the time of its thread or the memory of its device.
 
 use crate::api::Partial;
-use crate::facts::lines::source_place;
 use crate::stacks::{StackNodes, StackUnit, stacks};
 use hashbrown::HashMap;
+use hta_facts::lines::source_place;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -10,13 +10,13 @@
 //! of the lengths.
 
 use crate::api::Options;
-use crate::facts::gaps::IdleSums;
-use crate::facts::host_activity::HostNames;
-use crate::facts::idle_split::{DeviceIdle, Split, UseKey, use_name};
 use crate::steps::tables::{
     SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps,
 };
 use hta_base::units::{Ns, Span};
+use hta_facts::gaps::IdleSums;
+use hta_facts::host_activity::HostNames;
+use hta_facts::idle_split::{DeviceIdle, Split, UseKey, use_name};
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};

@@ -4,11 +4,11 @@
 //! that are slow in a step, the cause is most likely the one with most time that is not communication.
 
 use crate::api::{Partial, rows};
-use crate::job::delay::StepKey;
 use crate::steps::tables::{SlowStepRow, SlowSteps, StepSummary, StepsTable};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::table::typed::Values;
 use hta_base::units::Ns;
+use hta_job::delay::StepKey;
 use hta_trace::step::StepRule;
 use std::collections::{BTreeMap, BTreeSet};
 

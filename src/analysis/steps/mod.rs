@@ -14,17 +14,17 @@ pub mod tables;
 mod words;
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
-use crate::recording::capability::Capability;
 use differ::{StepDifferenceTables, differences};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, ratio};
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::{Step, iteration_kind};
 use judge::StepJudge;
 use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 
-pub(crate) struct StepTimes;
+pub struct StepTimes;
 
 impl Analysis for StepTimes {
     fn about(&self) -> About {

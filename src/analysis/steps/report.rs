@@ -1,12 +1,12 @@
 //! What is said of the steps of all ranks below their tables, and what takes longer in slow ones.
 
 use crate::api::{Output, Partial, ViewNote};
-use crate::job::delay::StepKey;
 use crate::steps::join::{SlowStep, join, labels_are_unique, rules, slow_steps};
 use crate::steps::tables::{SLOW, STEPS_SHOWN, SlowSteps, StepSummary, StepSummaryRow, StepsTable};
 use crate::steps::words::cause;
 use hta_base::units::fmt_ns;
 use hta_base::wording::ranks::{rank_list, ranks_named};
+use hta_job::delay::StepKey;
 use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 

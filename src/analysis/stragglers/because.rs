@@ -1,15 +1,15 @@
 //! The causes of a straggler, in words.
 
-use crate::facts::host_activity::HostActivity;
-use crate::facts::lines::UserCode;
-use crate::job::cause::DelayCause;
-use crate::job::difference::{Difference, HostDelay};
-use crate::job::{Job, TimeUse};
 use crate::stragglers::straggler::Straggler;
 use crate::stragglers::tables::ranks_of;
 use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::names::{built_in, frame_parts, in_sentence};
+use hta_facts::host_activity::HostActivity;
+use hta_facts::lines::UserCode;
+use hta_job::cause::DelayCause;
+use hta_job::difference::{Difference, HostDelay};
+use hta_job::{Job, TimeUse};
 use hta_trace::kernel::short_name;
 use std::collections::BTreeMap;
 

@@ -15,14 +15,14 @@
 //! all ranks, and one rank or a group that the job has (process group, host).
 
 use crate::api::Options;
-use crate::job::delay::StepKey;
-use crate::job::pipeline_places::PipelinePlaces;
-use crate::job::replay::ReplayedJob;
-use crate::job::{Job, RankSummary};
 use crate::stragglers::chance::{APART_PCT, Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, percent};
+use hta_job::delay::StepKey;
+use hta_job::pipeline_places::PipelinePlaces;
+use hta_job::replay::ReplayedJob;
+use hta_job::{Job, RankSummary};
 use hta_trace::collective::CollectiveKind;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,7 +129,7 @@ fn is_group(job: &Job, parts: &[u32]) -> bool {
         .and_then(host)
         .is_some_and(|h| (0..job.parts.len() as u32).all(|p| (host(&p) == Some(h)) == parts.contains(&p)));
     is_host
-        || job.matched.groups.iter().any(|g: &crate::job::Group| {
+        || job.matched.groups.iter().any(|g: &hta_job::Group| {
             let members: BTreeSet<u32> = g.parts().collect();
             members.len() == parts.len() && parts.iter().all(|p| members.contains(p))
         })

@@ -13,7 +13,7 @@ use crate::random::below;
 use hta_base::units::Ns;
 
 /// Largest p-value that counts as evidence.
-pub(crate) const P_MOST: f64 = 0.02;
+pub const P_MOST: f64 = 0.02;
 
 /// Chance at which ranks that are late in turn are so few among all.
 pub(super) const FEW_BY_CHANCE: f64 = 0.05;
@@ -45,7 +45,7 @@ pub(crate) fn steps_needed(ranks: usize) -> usize {
 }
 
 /// Balances by step; each step has one per rank, in order of rank.
-pub(crate) struct Balances<'a>(pub &'a [Vec<Ns>]);
+pub struct Balances<'a>(pub &'a [Vec<Ns>]);
 
 impl Balances<'_> {
     fn ranks(&self) -> usize {
@@ -165,7 +165,7 @@ fn all_orders(n: usize) -> Vec<Vec<usize>> {
 /// Whether a rank was the largest in every step, each time by at least the distance between the others:
 /// evidence for jobs with too few steps to permute. `steps`: the rank's balance, and those of the others with
 /// which it was compared.
-pub(crate) fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
+pub fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
     let ranks = steps.iter().map(|(_, others)| others.len() + 1).min().unwrap_or(0);
     let enough = (4..8).contains(&ranks) && steps.len() >= 3 || ranks >= 8 && steps.len() >= 2;
     enough

@@ -5,11 +5,11 @@
 //! gain of the replay is the one gain of a repair, in every answer.
 
 use crate::api::Options;
-use crate::job::delay::StepKey;
-use crate::job::replay::ReplayedJob;
 use crate::stragglers::chance::APART_PCT;
 use crate::stragglers::straggler::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::units::{Ns, percent};
+use hta_job::delay::StepKey;
+use hta_job::replay::ReplayedJob;
 use std::cmp::Reverse;
 
 /// Gives each straggler the gain of its repair, and sets those aside whose repair gives too little.

@@ -1,16 +1,16 @@
 //! What ranks were late by, summed over chains: the chains of a job have an entry for each call, so only
 //! their sums are kept.
 
-use crate::job::Job;
-use crate::job::delay::{Chain, StepKey};
 use hta_base::units::Ns;
+use hta_job::Job;
+use hta_job::delay::{Chain, StepKey};
 use std::collections::BTreeMap;
 
 /// Sums of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DelaySums {
+pub struct DelaySums {
     pub(crate) gain: Ns,
-    pub(crate) excess: Ns,
+    pub excess: Ns,
     pub(crate) local: Ns,
     pub(crate) last: u32,
     pub(crate) count: u32,

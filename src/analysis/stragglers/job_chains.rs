@@ -2,10 +2,10 @@
 
 use crate::api::Options;
 use crate::collectives::GroupSelection;
-use crate::job::Job;
-use crate::job::delay::{Chain, StepKey, chains};
-use crate::job::replicas::replica_chains;
-use crate::job::window::{Windows, all_windows};
+use hta_job::Job;
+use hta_job::delay::{Chain, StepKey, chains};
+use hta_job::replicas::replica_chains;
+use hta_job::window::{Windows, all_windows};
 use std::collections::BTreeSet;
 
 /// The chains of the selected groups and steps, and the local time before each call.

@@ -26,8 +26,6 @@
 
 use crate::api::Options;
 use crate::efficiency::account::StepLength;
-use crate::job::Job;
-use crate::job::delay::{StepKey, median_step};
 use crate::stragglers::chance::APART_PCT;
 use crate::stragglers::delays::{delay_sums, own_gains};
 use crate::stragglers::job_chains::JobChains;
@@ -36,6 +34,8 @@ use crate::stragglers::judge_round::REMAIN;
 use crate::stragglers::straggler::{Judgement, Straggler};
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
+use hta_job::Job;
+use hta_job::delay::{StepKey, median_step};
 use std::collections::BTreeSet;
 
 /// Largest number of rounds of removing stragglers and judging again.

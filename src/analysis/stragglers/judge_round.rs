@@ -1,10 +1,10 @@
 //! One round of judging: which ranks are late beyond chance, given those found before.
 
-use crate::job::delay::{Chain, StepKey};
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
 use hta_base::order_statistics::median;
 use hta_base::units::Ns;
+use hta_job::delay::{Chain, StepKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A single step stands out if its gain is at least this many times the largest of any other rank,

@@ -1,11 +1,6 @@
 //! The stragglers of a job with their reasons, computed once for all analyses.
 
 use crate::api::Options;
-use crate::job::Job;
-use crate::job::balanced::BalancedExperts;
-use crate::job::cause::DelayCause;
-use crate::job::experts::JobLayers;
-use crate::job::replay::ReplayedJob;
 use crate::stragglers::by_work;
 use crate::stragglers::confirm::confirm;
 use crate::stragglers::job_chains::JobChains;
@@ -13,12 +8,17 @@ use crate::stragglers::judge::judge;
 use crate::stragglers::straggler::{Judgement, Straggler};
 use crate::stragglers::why::{StepDifferences, explain, main_cause, of_all_work, reasons};
 use hta_base::units::percent;
+use hta_job::Job;
+use hta_job::balanced::BalancedExperts;
+use hta_job::cause::DelayCause;
+use hta_job::experts::JobLayers;
+use hta_job::replay::ReplayedJob;
 use std::sync::Arc;
 
 /// The stragglers of a job, and why they are late.
 pub struct Judged {
-    pub(crate) judgement: Judgement,
-    pub(crate) why: Vec<StepDifferences>,
+    pub judgement: Judgement,
+    pub why: Vec<StepDifferences>,
 }
 
 /// Who is late because of tokens is repaired by equal numbers of tokens, not by becoming as the others are.

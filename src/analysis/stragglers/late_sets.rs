@@ -1,10 +1,10 @@
 //! Sets of ranks that are late at once. They hide each other: repairing one of them saves nothing.
 
-use crate::job::delay::Lateness;
 use crate::stragglers::chance::{Balances, P_MOST, STEPS_FOR_JITTER};
 use crate::stragglers::judge_round::{JudgeRound, RoundFindings, STANDS_OUT};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
 use hta_base::units::Ns;
+use hta_job::delay::Lateness;
 use std::collections::BTreeMap;
 
 /// Ranks that are late at once; by step, what repairing all of them saves, and by how much they are late, ns.

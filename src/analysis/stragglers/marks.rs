@@ -6,14 +6,14 @@
 //! printed.
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
-use crate::job::delay::Chain;
-use crate::recording::capability::Capability;
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judged::{Judged, judged};
 use crate::stragglers::report;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_job::Job;
+use hta_job::delay::Chain;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 
 table! {

@@ -17,24 +17,24 @@ pub mod tables;
 mod why;
 
 pub use because::{because, place};
-pub(crate) use chance::{Balances, P_MOST, is_always_ahead};
+pub use chance::{Balances, P_MOST, is_always_ahead};
 pub use judge_round::{DEVIATIONS, SIGMA_OF_MAD};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
-pub(crate) use report::{always_last, cannot_tell};
+pub use report::{always_last, cannot_tell};
 pub use report::{each_time, when};
-pub(crate) use straggler::NoChance;
-pub(crate) use straggler::Unproven;
+pub use straggler::NoChance;
+pub use straggler::Unproven;
 pub use straggler::{Judgement, Pattern, Straggler};
-pub(crate) use why::main_cause;
+pub use why::main_cause;
 pub use why::{StepDifferences, reasons};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
-use crate::job::Job;
-use crate::recording::capability::Capability;
+use hta_job::Job;
+use hta_job::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 
-pub(crate) struct Stragglers;
+pub struct Stragglers;
 
 impl Analysis for Stragglers {
     fn about(&self) -> About {

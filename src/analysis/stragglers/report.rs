@@ -2,9 +2,6 @@
 
 use crate::api::{Options, ViewNote};
 use crate::collectives::warnings;
-use crate::job::Job;
-use crate::job::delay::StepKey;
-use crate::recording::{per_step, step_noun};
 use crate::stragglers::because::{because, late_count};
 use crate::stragglers::chance::P_MOST;
 use crate::stragglers::delays::{DelaySums, totals};
@@ -14,6 +11,9 @@ use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::rank_list;
+use hta_job::Job;
+use hta_job::delay::StepKey;
+use hta_job::recording::{per_step, step_noun};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is late, since when, what that costs and why.
@@ -162,7 +162,7 @@ fn late_ranks(ranks: &[u32]) -> String {
 }
 
 /// Effects that may be chance, as far as they are told, and how many steps to record in order to know.
-pub(crate) fn cannot_tell(job: &Job, judged: &Judgement, is_told: impl Fn(&Unproven) -> bool) -> Vec<String> {
+pub fn cannot_tell(job: &Job, judged: &Judgement, is_told: impl Fn(&Unproven) -> bool) -> Vec<String> {
     const SHOWN: usize = 4;
     let is_large = |u: &&Unproven| is_told(u);
     let steps = judged.steps.len();
@@ -210,7 +210,7 @@ pub(crate) fn cannot_tell(job: &Job, judged: &Judgement, is_told: impl Fn(&Unpro
 
 /// Parts that are nearly always last, hardly wait and make the others wait, although no rule names them: how
 /// often they are last, of how many collectives, and how long another rank waits a step, ns.
-pub(crate) fn always_last(judged: &Judgement) -> BTreeMap<u32, (u32, u32, Ns)> {
+pub fn always_last(judged: &Judgement) -> BTreeMap<u32, (u32, u32, Ns)> {
     const LAST_PCT: f64 = 80.0;
     let named: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
     let by_part = totals(&judged.delays);
@@ -260,7 +260,7 @@ fn shared_cores(job: &Job) -> Option<String> {
 fn clocks(job: &Job) -> Vec<String> {
     let aligned: Vec<_> =
         job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
-    let rank = |p: &crate::job::RankSummary| p.rank;
+    let rank = |p: &hta_job::RankSummary| p.rank;
     let applied: Vec<String> = aligned
         .iter()
         .filter(|(_, c)| c.is_applied)

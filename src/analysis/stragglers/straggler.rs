@@ -1,10 +1,10 @@
 //! What is found: stragglers, what cannot be proven, and how sure that is.
 
 use crate::efficiency::account::StepLength;
-use crate::job::delay::StepKey;
 use crate::stragglers::chance::{FEW_BY_CHANCE, chance_of_few, steps_needed};
 use crate::stragglers::delays::{ByPart, OwnGains};
 use hta_base::units::Ns;
+use hta_job::delay::StepKey;
 use std::collections::BTreeMap;
 
 /// Kind of an observation.
@@ -29,7 +29,7 @@ impl Pattern {
 
 /// Why an observation is not chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum NoChance {
+pub enum NoChance {
     /// A permutation test, with its p-value.
     Permutation(f64),
     /// The largest in every step, by at least the distance between the others.
@@ -53,40 +53,40 @@ impl NoChance {
         }
     }
 
-    pub(crate) fn p_value(self) -> Option<f64> {
+    pub fn p_value(self) -> Option<f64> {
         if let NoChance::Permutation(p) = self { Some(p) } else { None }
     }
 }
 
 #[derive(Debug, Clone)]
 pub struct Straggler {
-    pub(crate) pattern: Pattern,
+    pub pattern: Pattern,
     /// Parts, by rank.
-    pub(crate) parts: Vec<u32>,
+    pub parts: Vec<u32>,
     /// Steps in which it is late, with the late parts.
-    pub(crate) steps: Vec<(StepKey, Vec<u32>)>,
+    pub steps: Vec<(StepKey, Vec<u32>)>,
     /// What its repair gives over all steps, ns: by the replay of the job, or else the sum of the gains of
     /// its chains.
-    pub(crate) gain: Ns,
+    pub gain: Ns,
     /// Sum over its steps and parts of the largest excess, ns.
-    pub(crate) excess: Ns,
+    pub excess: Ns,
     /// Parts that hide it: it is late among the others.
-    pub(crate) behind: Vec<u32>,
-    pub(crate) evidence: NoChance,
+    pub behind: Vec<u32>,
+    pub evidence: NoChance,
     /// Whether jitter that lasts may look the same: in few steps, or where the delay is small.
-    pub(crate) is_brief: bool,
+    pub is_brief: bool,
     /// Whether it is what makes the parts late beside the tokens of their experts, which are told apart.
-    pub(crate) is_beside_tokens: bool,
+    pub is_beside_tokens: bool,
 }
 
 impl Straggler {
     /// Whether a part is late in a step.
-    pub(crate) fn is_late(&self, part: u32, step: Option<StepKey>) -> bool {
+    pub fn is_late(&self, part: u32, step: Option<StepKey>) -> bool {
         step.is_some_and(|k| self.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
     }
 
     /// Whether it is late in turn with all ranks of a job of so many: chance may have left the others out.
-    pub(crate) fn is_any_in_turn(&self, ranks: usize) -> bool {
+    pub fn is_any_in_turn(&self, ranks: usize) -> bool {
         let times = self.steps.iter().map(|(_, who)| who.len()).sum();
         self.pattern == Pattern::Rotating && chance_of_few(self.parts.len(), times, ranks) > FEW_BY_CHANCE
     }
@@ -94,31 +94,31 @@ impl Straggler {
 
 /// Ranks whose delay is large enough, but may be chance.
 #[derive(Debug, Clone)]
-pub(crate) struct Unproven {
-    pub(crate) parts: Vec<u32>,
+pub struct Unproven {
+    pub parts: Vec<u32>,
     /// Number of steps in which they are late.
     pub(crate) late: usize,
     /// Median own gain of a step, ns.
-    pub(crate) gain: Ns,
+    pub gain: Ns,
     /// `None` if there are too few steps for the test.
-    pub(crate) p_value: Option<f64>,
+    pub p_value: Option<f64>,
     /// Number of ranks that were compared.
     pub(crate) ranks: usize,
 }
 
 /// The result for all ranks.
 pub struct Judgement {
-    pub(crate) stragglers: Vec<Straggler>,
+    pub stragglers: Vec<Straggler>,
     /// Ranks that are late, but whose repair gives little, because the others would not come earlier.
     pub(crate) unconfirmed: Vec<Straggler>,
-    pub(crate) length: StepLength,
-    pub(crate) unproven: Vec<Unproven>,
+    pub length: StepLength,
+    pub unproven: Vec<Unproven>,
     /// Of the chains of the first round; none if no collectives could be compared.
-    pub(crate) delays: ByPart,
+    pub delays: ByPart,
     pub(crate) own_gains: OwnGains,
     /// Steps with chains, in order.
-    pub(crate) steps: Vec<StepKey>,
-    pub(crate) median_step: Ns,
+    pub steps: Vec<StepKey>,
+    pub median_step: Ns,
     /// By part, ns.
     pub(crate) thresholds: Vec<Ns>,
     /// By part, if the test was made: the share of permutations in which some rank is as late.

@@ -2,8 +2,6 @@
 
 use crate::api::Options;
 use crate::collectives::GroupSelection;
-use crate::job::Job;
-use crate::job::delay::StepKey;
 use crate::stragglers::delays::{ByPart, DelaySums, totals};
 use crate::stragglers::straggler::{Judgement, Straggler};
 use crate::stragglers::why::{StepDifferences, reasons};
@@ -12,6 +10,8 @@ use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::table::view::{Fold, Note, ViewSpec};
 use hta_base::units::{Ns, percent};
 use hta_base::wording::ranks::rank_list;
+use hta_job::Job;
+use hta_job::delay::StepKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

@@ -1,15 +1,15 @@
 //! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
-use crate::job::cause::{
-    DelayCause, Difference, WindowPair, WindowPairs, common_factor, differences, differences_of,
-};
-use crate::job::delay::{Chain, StepKey};
-use crate::job::replay::{Replay, ReplayedJob};
-use crate::job::window::{LocalWindow, Windows};
-use crate::job::{Instance, Job, Member};
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
 use hta_base::units::{Ns, Span};
+use hta_job::cause::{
+    DelayCause, Difference, WindowPair, WindowPairs, common_factor, differences, differences_of,
+};
+use hta_job::delay::{Chain, StepKey};
+use hta_job::replay::{Replay, ReplayedJob};
+use hta_job::window::{LocalWindow, Windows};
+use hta_job::{Instance, Job, Member};
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
@@ -234,7 +234,7 @@ impl Straggler {
 
     /// Ranks that are late together by their reason, those with most of the delay first. Ranks that are late
     /// in turn are one.
-    pub(crate) fn by_reason(&self, why: &[StepDifferences]) -> Vec<Straggler> {
+    pub fn by_reason(&self, why: &[StepDifferences]) -> Vec<Straggler> {
         if self.pattern != Pattern::Together {
             return vec![self.clone()];
         }
@@ -254,7 +254,7 @@ impl Straggler {
 }
 
 /// The cause of most of a straggler's excess.
-pub(crate) fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
+pub fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
     let (causes, total) = reasons(s, why);
     causes.first().filter(|c| c.delta() * 2 >= total).map(|c| c.cause)
 }

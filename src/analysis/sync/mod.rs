@@ -8,16 +8,16 @@
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
 use crate::collectives::{GroupSelection, warnings};
-use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
-use crate::job::fused::waits_in_fused;
-use crate::job::{Job, Member, PartLane, PartWindow};
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_base::table;
 use hta_base::table::rollup::Rollup;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Fold, ViewSpec};
 use hta_base::units::{Ns, Span, percent};
+use hta_job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
+use hta_job::fused::waits_in_fused;
+use hta_job::recording::capability::Capability;
+use hta_job::{Job, Member, PartLane, PartWindow};
 use hta_trace::collective::CollectiveKind;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -88,7 +88,7 @@ const METHOD: Setting = Setting {
     kind: ValueType::Choice(&["arrival", "shortest"]),
 };
 
-pub(crate) struct Sync;
+pub struct Sync;
 
 impl Analysis for Sync {
     fn about(&self) -> About {

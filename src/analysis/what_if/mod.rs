@@ -3,14 +3,6 @@
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter, TOP, ViewNote};
 use crate::efficiency::account::StepLength;
 use crate::experts::imbalance::ExpertImbalance;
-use crate::job::Job;
-use crate::job::balanced::BalancedExperts;
-use crate::job::cause::{DelayCause, Difference};
-use crate::job::delay::StepKey;
-use crate::job::experts::JobLayers;
-pub use crate::job::replay::RELIABLE_PCT;
-use crate::job::replay::{Replay, ReplayedJob, StepEnds};
-use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stragglers::{Judged, StepDifferences, judged};
 use hashbrown::HashMap;
@@ -19,6 +11,14 @@ use hta_base::table::schema::Text;
 use hta_base::table::view::{Keep, RowTest, TableError, ViewScope, ViewSpec};
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::ranks::rank_list;
+use hta_job::Job;
+use hta_job::balanced::BalancedExperts;
+use hta_job::cause::{DelayCause, Difference};
+use hta_job::delay::StepKey;
+use hta_job::experts::JobLayers;
+use hta_job::recording::capability::Capability;
+pub use hta_job::replay::RELIABLE_PCT;
+use hta_job::replay::{Replay, ReplayedJob, StepEnds};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ fn is_shown(_: &ViewScope) -> Result<RowTest, TableError> {
     Ok(Box::new(|c, row| c[0].text(row) == Some("all") || c[1].float(row).is_some_and(|p| p >= SHOWN_PCT)))
 }
 
-pub(crate) struct WhatIf;
+pub struct WhatIf;
 
 impl Analysis for WhatIf {
     fn about(&self) -> About {

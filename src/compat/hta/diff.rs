@@ -10,11 +10,11 @@
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, all_rows};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::table::view::{ViewScope, ViewSpec};
+use hta_job::Job;
 use hta_trace::rank_trace::{RankTrace, StepFilter};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,9 +5,9 @@ use crate::hta::groups::merge;
 use crate::hta::loader::{HtaClass, HtaRow, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 

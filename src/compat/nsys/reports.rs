@@ -7,9 +7,9 @@ use crate::nsys::samples::{Collector, Samples};
 use crate::nsys::sums::{self, Summary};
 use crate::nsys::usage;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
 use hta_analysis::printed::View;
 use hta_base::table::schema::Batch;
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 
 /// How a report is made.

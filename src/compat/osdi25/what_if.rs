@@ -3,10 +3,10 @@
 use crate::osdi25::published::{Published, analyse};
 use crate::osdi25::timeline;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use hta_analysis::job::Job;
 use hta_analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
 use hta_base::table::view::{Keep, Note, ViewSpec};
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 
 const VIEWS: [ViewSpec; 1] = [ViewSpec {

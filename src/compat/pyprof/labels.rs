@@ -13,8 +13,8 @@
 //! adds up are `fprop`.
 
 use hashbrown::HashMap;
-use hta_analysis::facts::direction::{Direction, Directions};
-use hta_analysis::facts::marked_inputs::MarkedInputs;
+use hta_facts::direction::{Direction, Directions};
+use hta_facts::marked_inputs::MarkedInputs;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::flops::{model, python_call};

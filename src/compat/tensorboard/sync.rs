@@ -3,12 +3,12 @@
 use crate::tensorboard::shortest::{CommOpTotals, PluginOverlap, PluginWait, PluginWorker, shortest};
 use crate::tensorboard::{select, worker};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::table::view::ViewSpec;
 use hta_base::units::ratio;
 use hta_base::wording::counts::counted;
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 
 table! {

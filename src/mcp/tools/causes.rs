@@ -3,8 +3,8 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::literal;
 use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
-use hta_analysis::diagnosis::CauseKind;
 use hta_base::units::{fmt_ns, fmt_pct};
+use hta_diagnosis::CauseKind;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,12 +2,12 @@
 //!
 //! A cause is the same on both sides if its `finding_id` is.
 
-use hta_analysis::diagnosis::{FindingRow, Findings};
 use hta_analysis::printed::{View, number, text};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::fmt_pct;
 use hta_base::wording::names::clip;
+use hta_diagnosis::{FindingRow, Findings};
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

@@ -11,10 +11,10 @@
 use crate::diff::comparable::{SetDifferences, cut_ranks, values};
 use crate::diff::population::Population;
 use crate::diff::set::SetRank;
-use hta_analysis::diagnosis::CauseCertainty;
 use hta_base::table;
 use hta_base::table::compare::MIN_STEPS;
 use hta_base::table::schema::{Batch, Text};
+use hta_diagnosis::CauseCertainty;
 use std::collections::BTreeSet;
 
 table! {

@@ -3,12 +3,12 @@
 
 use crate::diff::population::Population;
 use crate::diff::set::{Basis, SetRank, WorkSide};
-use hta_analysis::diagnosis::CauseKind;
-use hta_analysis::diagnosis::{FindingRow, Findings};
-use hta_analysis::recording::limit::{WHOLE_FILE, cut_files};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_pct, percent};
 use hta_base::wording::ranks::ranks_named;
+use hta_diagnosis::CauseKind;
+use hta_diagnosis::{FindingRow, Findings};
+use hta_job::recording::limit::{WHOLE_FILE, cut_files};
 use hta_trace::step::HELD_PCT;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -43,12 +43,12 @@ pub use read_set::ComparedRun;
 pub use report::DiffBasis;
 
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use hta_analysis::job::Job;
-use hta_analysis::registry::find;
 use hta_analysis::settings::SHORT_NAMES;
 use hta_analysis::settings::{Setting, ValueType};
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_diagnosis::registry::find;
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 
 table! {

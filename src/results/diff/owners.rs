@@ -4,13 +4,13 @@
 use crate::diff::BY;
 use hashbrown::HashMap;
 use hta_analysis::api::Options;
-use hta_analysis::facts::by_owner::{ByOwner, NO_MODULE, NO_OPERATOR, UNLINKED};
-use hta_analysis::facts::graphs::nodes::{GraphNodes, OperatorCall};
-use hta_analysis::facts::modules::RowModules;
-use hta_analysis::facts::step_scopes::StepScopes;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
+use hta_facts::by_owner::{ByOwner, NO_MODULE, NO_OPERATOR, UNLINKED};
+use hta_facts::graphs::nodes::{GraphNodes, OperatorCall};
+use hta_facts::modules::RowModules;
+use hta_facts::step_scopes::StepScopes;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;

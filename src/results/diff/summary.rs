@@ -4,10 +4,10 @@ use crate::diff::exact::ExactFraction;
 use crate::diff::population::{ChosenRanks, Population};
 use crate::diff::set::{WindowOfDevice, WorkSide};
 use crate::diff::{DiffStepRow, DiffSteps, Summaries, SummaryRow};
-use hta_analysis::recording::rules::FUSED_PCT;
 use hta_base::table::compare::{ComparedFigure, Noise, RunFigure, Trend};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
+use hta_job::recording::rules::FUSED_PCT;
 
 /// A figure of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

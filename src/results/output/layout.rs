@@ -4,8 +4,8 @@
 use crate::output::captures::CapturesTable;
 use crate::output::unfinished::is_results_name;
 use hta_analysis::inventory;
-use hta_analysis::registry::ANALYSES;
 use hta_compat as compat;
+use hta_diagnosis::registry::ANALYSES;
 use hta_read::files::Location;
 use serde::Deserialize;
 use std::fs::{self, FileType};

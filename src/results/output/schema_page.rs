@@ -5,9 +5,9 @@
 use crate::diff::DIFF;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER, REST_COLUMN};
 use hta_analysis::inventory;
-use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::TableSpec;
 use hta_compat::{ANSWERS, Compat};
+use hta_diagnosis::registry::ANALYSES;
 use hta_trace::args::ARGS;
 use std::fmt::Write;
 

@@ -2,8 +2,8 @@
 //! merged only if these are equal, and merging uses them.
 
 use hta_analysis::api::{AcrossOptions, Options, Wanted};
-use hta_analysis::job::{ClockMode, MeshShape};
 use hta_compat::Compat;
+use hta_job::{ClockMode, MeshShape};
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, StepFilter};
 use hta_trace::rules::ClassRules;

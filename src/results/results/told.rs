@@ -4,7 +4,6 @@
 use crate::results::verdict::verdict;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::api::{About, Analysis, Options, Output};
-use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_analysis::inventory::Ranks;
 use hta_analysis::inventory::notes::{NOTE, Notes, TRUST};
 use hta_analysis::inventory::without_rows::WithoutRows;
@@ -13,6 +12,7 @@ use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_base::table::view::{TableError, Tables, ViewScope};
 use hta_base::table::view_rows::ViewRows;
 use hta_base::wording::ranks::rank_list;
+use hta_diagnosis::{FindingEvidence, Findings, VerdictTable};
 use std::collections::{BTreeMap, BTreeSet};
 
 columns! {

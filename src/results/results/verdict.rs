@@ -1,10 +1,10 @@
 //! The diagnosis of a run from its tables: the verdict, the causes that a report tells, and the remarks.
 
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::{CauseCertainty, CauseKind, FindingEvidence, Findings, VerdictTable};
 use hta_analysis::inventory::notes::{ENERGY, HEADLINE, Notes, RECORDED, REMARK};
 use hta_analysis::verdict::{JobVerdict, ToldCause};
 use hta_base::table::schema::Text;
+use hta_diagnosis::{CauseCertainty, CauseKind, FindingEvidence, Findings, VerdictTable};
 use std::collections::BTreeMap;
 
 columns! {

@@ -4,7 +4,7 @@
 use crate::run::claims::{RankClaims, Task};
 use crate::run::error::RunError;
 use crate::run::reduce::named_places;
-use hta_analysis::job::{Coordinates, MeshShape, RankHead, ToldMeshes, coordinates_of_heads};
+use hta_job::{Coordinates, MeshShape, RankHead, ToldMeshes, coordinates_of_heads};
 use hta_read::error::SetError;
 use hta_read::input::Input;
 use hta_read::load::head_of;

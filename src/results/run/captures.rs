@@ -1,7 +1,7 @@
 //! Reads traces of graph captures before the ranks: one after another, each reduced to its graphs and
 //! dropped.
 
-use hta_analysis::facts::graphs::capture_file::capture_file;
+use hta_facts::graphs::capture_file::capture_file;
 use hta_read::coordinates::assign_ranks;
 use hta_read::error::{ReadError, SetError};
 use hta_read::input::Input;

@@ -18,12 +18,12 @@ use hta_analysis::inventory::notes;
 use hta_analysis::inventory::record_edges::RecordEdgeTable;
 use hta_analysis::inventory::without_rows::WithoutRows;
 use hta_analysis::inventory::{HealthTable, KernelRules, Ranks};
-use hta_analysis::job::Job;
-use hta_analysis::recording::Recording;
-use hta_analysis::recording::facts::Recordings;
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_base::table::windows::{has_rows_of_all_steps, steps_of_rows};
 use hta_base::wording::ranks::ranks_named;
+use hta_job::Job;
+use hta_job::recording::Recording;
+use hta_job::recording::facts::Recordings;
 use hta_trace::rank_trace::StepFilter;
 use std::collections::{BTreeMap, BTreeSet};
 

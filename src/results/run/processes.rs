@@ -10,8 +10,8 @@
 //! ```
 
 use crate::run::Request;
-use hta_analysis::facts::serving_mode::ServingMode;
 use hta_base::units::Span;
+use hta_facts::serving_mode::ServingMode;
 use hta_read::load::load;
 use hta_read::options::LoadOptions;
 use hta_read::reading::Spread;

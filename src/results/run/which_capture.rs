@@ -1,8 +1,8 @@
 //! Which of the files are captures of one process, and which of them is asked for.
 
-use hta_analysis::recording::belong::{FileOrigin, captures};
-use hta_analysis::recording::facts::{Recordings, of_rank};
 use hta_base::table::schema::{Batch, Table};
+use hta_job::recording::belong::{FileOrigin, captures};
+use hta_job::recording::facts::{Recordings, of_rank};
 use hta_read::error::SetError;
 use hta_read::input::Input;
 use hta_read::load::load;

@@ -1,12 +1,12 @@
 //! Adds what an analysis says of its figures, as far as the recording carries it, and says why not more.
 
 use hta_analysis::api::{Analysis, Options, Output, Partial, ViewNote};
-use hta_analysis::job::Job;
-use hta_analysis::recording::Recording;
-use hta_analysis::recording::capability::{Capability, Grade};
-use hta_analysis::recording::limit::Limit;
-use hta_analysis::recording::rules::TOO_SHORT;
 use hta_base::wording::ranks::ranks_named;
+use hta_job::Job;
+use hta_job::recording::Recording;
+use hta_job::recording::capability::{Capability, Grade};
+use hta_job::recording::limit::Limit;
+use hta_job::recording::rules::TOO_SHORT;
 use std::collections::BTreeSet;
 
 /// Adds the sentences of an analysis before its other notes. The diagnosis grades each of its causes itself.

@@ -2,13 +2,13 @@
 
 use crate::run::{answer, options};
 use crate::shared;
-use hta::analysis::diagnosis::CauseKind;
+use hta::diagnosis::CauseKind;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Where the causes are, one file each, with the list of them.
-const CAUSES: &str = "src/analysis/diagnosis/causes";
+const CAUSES: &str = "src/diagnosis/causes";
 
 /// So many kinds in one file are a list of them.
 const LIST: usize = 5;
@@ -68,7 +68,7 @@ fn causes_are_listed_in_one_place() {
         for file in shared::files_below(&root.join(folder)) {
             let name = file.strip_prefix(root).expect("below the root").display().to_string();
             // The page explains in prose how causes exclude each other.
-            let is_page = name == "src/analysis/diagnosis/page.md";
+            let is_page = name == "src/diagnosis/page.md";
             let is_text = [".rs", ".js", ".py", ".sql", ".html", ".css", ".md", ".ipynb"]
                 .iter()
                 .any(|e| name.ends_with(e));

@@ -478,6 +478,6 @@ fn devices_without_names_are_compared_if_their_memory_may_be_of_one_model() {
 
 #[test]
 fn explain_knows_the_cause() {
-    let text = hta::analysis::diagnosis::CauseKind::named("throttled").expect("a kind of cause").page();
+    let text = hta::diagnosis::CauseKind::named("throttled").expect("a kind of cause").page();
     assert!(text.contains("SM clock") && text.contains("hta counters"), "{text}");
 }

@@ -49,7 +49,7 @@ fn the_verdict_is_two_sentences_of_words() {
         for line in &told.lines {
             let is_sentence = line.starts_with(char::is_uppercase) && line.ends_with('.');
             assert!(is_sentence && !line.contains(".."), "{sample}: {line}");
-            for kind in hta_analysis::diagnosis::CauseKind::ALL.iter().map(|k| k.name()) {
+            for kind in hta_diagnosis::CauseKind::ALL.iter().map(|k| k.name()) {
                 assert!(!kind.contains('_') || !line.contains(kind), "{sample}: {line} has the name {kind}");
             }
         }

@@ -14,11 +14,11 @@ pub use tables::{EnergyRow, EnergyTable, HardwareByRank, HardwareCounterMeans, H
 pub use tables::{HardwareByRankRow, HardwareMeanRow};
 
 pub(super) use ranks::{VIEW, by_rank, energy_of_job};
-pub(crate) use step_energies::StepEnergies;
+pub use step_energies::StepEnergies;
 
 use crate::api::{Options, RowEmitter};
-use crate::facts::iterations::Iterations;
 use hta_base::table::schema::{Batch, Table};
+use hta_facts::iterations::Iterations;
 use hta_trace::hardware_counters::{HardwareCounter, RecordedCounter};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::Step;

@@ -9,10 +9,10 @@
 //!
 //! The device takes power between steps, too, so that a step goes on until the next one starts.
 
-use crate::facts::collectives::activity_kind;
 use hashbrown::HashMap;
 use hta_base::order_statistics::median;
 use hta_base::units::{Ns, Span};
+use hta_facts::collectives::activity_kind;
 use hta_trace::device::DeviceWork;
 use hta_trace::hardware_counters::RecordedCounter;
 use hta_trace::interval::Union;

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The energies of the steps of one rank.
-pub(crate) struct StepEnergies {
+pub struct StepEnergies {
     by_device: BTreeMap<i64, BTreeMap<u32, JudgedEnergy>>,
 }
 
 impl StepEnergies {
     /// The shared instance of a rank.
-    pub(crate) fn of(trace: &RankTrace) -> Arc<Self> {
+    pub fn of(trace: &RankTrace) -> Arc<Self> {
         trace.shared(Self::new)
     }
 
@@ -35,7 +35,7 @@ impl StepEnergies {
     }
 
     /// The same in pJ; `None` if it is not known.
-    pub(crate) fn pj(&self, device: i64, step: u32) -> Option<i128> {
+    pub fn pj(&self, device: i64, step: u32) -> Option<i128> {
         self.judged(device, step)?.pj
     }
 }

@@ -12,9 +12,9 @@
 //! whatever is innermost; Python frames and annotations alone count as silence.
 
 use crate::critical_path::segment::PathClass;
-use crate::facts::host_activity::{HostActivity, HostNames};
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
+use hta_facts::host_activity::{HostActivity, HostNames};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};

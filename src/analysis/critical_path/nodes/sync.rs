@@ -7,9 +7,9 @@
 //!   sync call                 |..........|         awaits an activity that ends inside it
 //! ```
 
-use crate::facts::validator::Validation;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
+use hta_facts::validator::Validation;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::meta::Recorder;

@@ -3,7 +3,7 @@
 //! The site is the innermost line of the user's code. A stack without Python frames, as of the thread that
 //! runs backward, is named by its autograd node or operator.
 
-use crate::facts::lines::UserCode;
+use hta_facts::lines::UserCode;
 use hta_trace::snapshot::{Frame, Snapshot, StackId};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,10 +6,10 @@ mod rows;
 use self::heuristic::{Choice, Rank, potential_stragglers};
 use crate::hta::NAME;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, ViewNote};
-use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::table::view::{Note, ViewSpec};
+use hta_job::Job;
 use hta_trace::rank_trace::RankTrace;
 
 table! {

@@ -8,10 +8,10 @@ use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::lane::{LaneColumns, LaneKey, MOST_LANES};
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::verdict::TIME_PARTS;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_diagnosis::TimeAccount;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

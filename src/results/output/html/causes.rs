@@ -6,7 +6,7 @@ use crate::output::html::places;
 use crate::output::html::texts::Texts;
 use crate::output::html::trust::PageTrust;
 use crate::results::{Results, ResultsError};
-use hta_analysis::diagnosis::Findings;
+use hta_diagnosis::Findings;
 
 /// The section without the causes, which stand as their table has them.
 ///

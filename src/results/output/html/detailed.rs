@@ -2,8 +2,8 @@
 
 use crate::output::html::overview::PageRanks;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::Findings;
 use hta_base::table::schema::Text;
+use hta_diagnosis::Findings;
 
 columns! {
     Cause of Findings { ranks: Text }

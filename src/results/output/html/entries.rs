@@ -8,9 +8,9 @@ use crate::output::html::texts::Texts;
 use crate::output::html::timeline::Room;
 use crate::output::html::trust::PageTrust;
 use crate::results::{Results, ResultsError};
-use hta_analysis::recording::capability::Capability;
 use hta_base::table::value::Value;
 use hta_base::table::view::{ViewScope, ViewSpec};
+use hta_job::recording::capability::Capability;
 use serde::Serialize;
 
 /// A section of the page.

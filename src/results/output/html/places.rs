@@ -5,10 +5,10 @@ use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::efficiency::DelayCosts;
-use hta_analysis::job::{HostSource, Hosts};
 use hta_analysis::mesh::RankPlaces;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_job::{HostSource, Hosts};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -13,8 +13,6 @@ use crate::output::html::{
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::counters::recorded::HardwareByRank;
-use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
-use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
 use hta_analysis::fabric::tables::FabricPlaces;
 use hta_analysis::kernels::{CategoriesOverRanks, KernelsOverRanks};
@@ -23,10 +21,12 @@ use hta_analysis::ops::anomalies::AnomaliesOverRanks;
 use hta_analysis::ops::mfu::MfuByDevice;
 use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTable, PipelineWhatIf};
-use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
 use hta_base::table::view::{Keep, ViewSpec};
+use hta_diagnosis::role_tables::{RoleLoops, RolePhaseTable};
+use hta_diagnosis::{FindingEvidence, Findings, VerdictTable};
+use hta_job::recording::capability::Capability;
 
 pub(crate) const SECTIONS: &[SectionEntry] = &[
     SectionEntry {

@@ -2,11 +2,11 @@
 //! section, and the reasons.
 
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::recording::Recording;
-use hta_analysis::recording::capability::{Capability, Grade};
-use hta_analysis::recording::limit::TrustTable;
-use hta_analysis::registry;
 use hta_base::table::schema::Text;
+use hta_diagnosis::registry;
+use hta_job::recording::Recording;
+use hta_job::recording::capability::{Capability, Grade};
+use hta_job::recording::limit::TrustTable;
 use serde::Serialize;
 
 columns! {

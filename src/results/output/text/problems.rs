@@ -3,11 +3,11 @@
 use crate::output::columns::hanging;
 use crate::output::text::heading;
 use crate::run::{Outcome, Refused};
-use hta_analysis::recording::rules::class_doubts;
 use hta_base::health::{Counter, CounterTally, Severity};
 use hta_base::units::fmt_count;
 use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::ranks_named;
+use hta_job::recording::rules::class_doubts;
 use hta_read::error::ReadError;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -13,10 +13,10 @@ use crate::store::{Damage, INVENTORY, PART, StateTable};
 use hta_analysis::api::Analysis;
 use hta_analysis::filters;
 use hta_analysis::inventory;
-use hta_analysis::job::PART_TABLES;
-use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::TableSpec;
 use hta_compat as compat;
+use hta_diagnosis::registry::ANALYSES;
+use hta_job::PART_TABLES;
 
 const SET: &str = "set";
 

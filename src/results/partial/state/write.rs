@@ -6,9 +6,9 @@ use crate::partial::tables::{
 };
 use crate::run::{MappedSet, Task};
 use crate::store::{PartialStore, RankRows, StoredPartial};
-use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_base::table::stored::Stored;
+use hta_diagnosis::registry::ANALYSES;
 use hta_read::error::ReadError;
 use hta_trace::meta::RankSource;
 use std::collections::BTreeMap;

@@ -4,11 +4,11 @@ use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
 use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
-use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::efficiency::Efficiencies;
 use hta_analysis::verdict::TIME_PARTS;
 use hta_base::table::compare::{ComparedFigure, Comparison, FigureRole, FigureSpec, RunOfRanks};
 use hta_base::table::value::Value;
+use hta_diagnosis::TimeAccount;
 
 /// A step of a device.
 const STEP: Comparison = Comparison {

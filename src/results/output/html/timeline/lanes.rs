@@ -9,10 +9,10 @@ use crate::output::html::lane::LaneKey;
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::timeline::{BlockPart, TimelineBlock, TimelineTable, merge};
 use hta_analysis::inventory;
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_diagnosis::timeline::{BlockPart, TimelineBlock, TimelineTable, merge};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

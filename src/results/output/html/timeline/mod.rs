@@ -11,10 +11,10 @@ use crate::output::html::grid::{Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::timeline::TimelineWaits;
-use hta_analysis::diagnosis::{CauseKind, Findings};
 use hta_base::table;
 use hta_base::table::schema::Text;
+use hta_diagnosis::timeline::TimelineWaits;
+use hta_diagnosis::{CauseKind, Findings};
 use lanes::{BLOCKS, TimelineLanes, lanes};
 use std::cmp::Reverse;
 

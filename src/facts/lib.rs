@@ -1,0 +1,38 @@
+//! Facts about one rank that several analyses need: computed by the first that asks, and shared.
+
+pub mod by_owner;
+pub mod calls;
+pub mod chunks;
+pub mod collectives;
+pub mod counted_events;
+pub(crate) mod counted_work;
+pub mod direction;
+pub mod experts;
+pub mod first_calls;
+pub mod gaps;
+pub mod graphs;
+pub mod group_names;
+pub mod host_activity;
+mod host_sums;
+pub mod idle_split;
+pub(crate) mod input_work;
+pub mod iterations;
+pub mod kernel_work;
+pub mod lines;
+pub mod machine;
+pub mod marked_inputs;
+pub mod memory_places;
+pub mod modules;
+pub mod nameless_devices;
+pub mod operator_work;
+pub(crate) mod optimizer_steps;
+pub mod queue_lengths;
+pub mod role_phases;
+pub mod same_durations;
+pub mod serving_mode;
+pub mod shared_streams;
+pub mod step_scopes;
+pub mod token_exchange;
+pub mod validator;
+pub mod vendor;
+pub mod windows;
