@@ -198,7 +198,9 @@ pub struct Output {
     pub tables: Vec<Batch>,
     /// What is printed of two runs beside each other, and in the format of another tool.
     pub views: Vec<View>,
-    /// Sentences below its views that no table has.
+    /// What answers its question, above its views.
+    pub sentences: Vec<String>,
+    /// Lines below its views that no table has.
     pub notes: Vec<ViewNote>,
     /// Its declared views with their rows, once they are made of the tables.
     pub shown: Vec<ViewRows>,

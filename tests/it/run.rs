@@ -168,10 +168,14 @@ impl Answer {
         self.outcome.outputs.iter().flat_map(|(_, output)| printed(output)).collect()
     }
 
-    /// The notes of an analysis.
+    /// What an analysis says above its views, and the notes below them.
     pub fn notes(&self, stem: &str) -> Vec<String> {
         let of = self.outcome.outputs.iter().filter(|(a, _)| a.stem() == stem);
-        of.flat_map(|(_, output)| printed(output)).flat_map(|view| view.notes).collect()
+        let said = |output: &Output| -> Vec<String> {
+            let notes = printed(output).into_iter().flat_map(|view| view.notes);
+            output.sentences.iter().cloned().chain(notes).collect()
+        };
+        of.flat_map(|(_, output)| said(output)).collect()
     }
 
     /// The rows of a table that satisfy `keep`.

@@ -12,8 +12,8 @@ table! {
         analysis: Text, "", "name of the analysis; empty: of the run";
         position: u32, "", "its place among those of the analysis";
         kind: Text, "",
-            "trust: how far the recording carries the analysis; note: a line below a view; of the diagnosis: \
-             headline, energy, recorded or remark";
+            "trust: how far the recording carries the analysis; stands_out: its answer, above its views; note: a \
+             line below a view; of the diagnosis: headline, energy, recorded or remark";
         view: Text, "", "title of the view below which it stands; empty: the first, or none";
         note: Text, "", "the sentence";
     }
@@ -21,6 +21,7 @@ table! {
 
 /// What kind of sentence a row is.
 pub const TRUST: &str = "trust";
+pub const STANDS_OUT: &str = "stands_out";
 pub const NOTE: &str = "note";
 /// The same of the diagnosis: what stands in the head of the report, and behind the causes.
 pub const HEADLINE: &str = "headline";
@@ -40,7 +41,8 @@ pub fn table<'a>(inventory: &[Partial], outputs: impl Iterator<Item = (&'static 
     for (analysis, output) in outputs {
         let trust = output.trust.lines.iter().map(|line| (TRUST, "", line.as_str()));
         let notes = output.notes.iter().map(|n| (NOTE, n.view, n.text.as_str()));
-        let all = trust.chain(notes).chain(output.verdict.iter().flat_map(of_verdict));
+        let answers = output.sentences.iter().map(|sentence| (STANDS_OUT, "", sentence.as_str()));
+        let all = trust.chain(answers).chain(notes).chain(output.verdict.iter().flat_map(of_verdict));
         for (position, (kind, view, note)) in (0..).zip(all) {
             table.push(NotesRow { analysis, position, kind, view, note });
         }

@@ -90,7 +90,7 @@ fn told_by_diff([base, test]: [&Results; 2]) -> Result<ToldByDiff, ResultsError>
     let Ok((output, _)) = pair.compare(&[], true, &options) else {
         return Ok(ToldByDiff { comparable, ..ToldByDiff::default() });
     };
-    let sentences = output.notes.iter().take(SENTENCES).map(|note| clip(&note.text, LONGEST));
+    let sentences = output.sentences.iter().take(SENTENCES).map(|sentence| clip(sentence, LONGEST));
     let of_steps = output.tables.iter().filter(|b| b.spec.name == Summaries::SPEC.name);
     let rows = of_steps.flat_map(Summaries::rows).filter(|r| r.is_part || r.metric == STEP_TIME);
     let change = |r: SummaryRow| {

@@ -13,7 +13,7 @@ use crate::diff::summary::{Metric, MetricPair, is_fused_apart, pair};
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
 use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
-use hta_analysis::api::{Options, Output, ViewNote};
+use hta_analysis::api::{Options, Output};
 use hta_analysis::printed::{View, number, text};
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct};
@@ -67,10 +67,7 @@ pub(crate) fn compare(
     views.extend(iterations.map(|changes| changes.view(options.top)));
     views.extend(named(&p, &rows, (WorkSide::Gpu, key), options));
     views.extend(named(&p, &rows, (WorkSide::Host, "name"), options));
-    Ok((
-        Output { tables, notes: said.into_iter().map(ViewNote::first).collect(), views, ..Output::default() },
-        verdicts,
-    ))
+    Ok((Output { tables, sentences: said, views, ..Output::default() }, verdicts))
 }
 
 /// What GPU rows are: kernels of different makers of devices are other kernels, so that only what they do can

@@ -5,7 +5,7 @@ use crate::results::verdict::verdict;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::api::{About, Analysis, Options, Output};
 use hta_analysis::inventory::Ranks;
-use hta_analysis::inventory::notes::{NOTE, Notes, TRUST};
+use hta_analysis::inventory::notes::{NOTE, Notes, STANDS_OUT, TRUST};
 use hta_analysis::inventory::without_rows::WithoutRows;
 use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec, Text};
@@ -61,6 +61,7 @@ impl ToldRun {
             let about = analysis.about();
             let mut out = Output { shown: said.shown(results, &about, options)?, ..Output::default() };
             out.trust.lines = said.notes(about.stem, TRUST).map(|said| said.note.clone()).collect();
+            out.sentences = said.notes(about.stem, STANDS_OUT).map(|said| said.note.clone()).collect();
             if is_diagnosis(&about) {
                 out.verdict = Some(verdict(results)?);
             }

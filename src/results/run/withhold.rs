@@ -1,6 +1,6 @@
 //! Adds what an analysis says of its figures, as far as the recording carries it, and says why not more.
 
-use hta_analysis::api::{Analysis, Options, Output, Partial, ViewNote};
+use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_base::wording::ranks::ranks_named;
 use hta_job::Job;
 use hta_job::recording::Recording;
@@ -9,7 +9,7 @@ use hta_job::recording::limit::Limit;
 use hta_job::recording::rules::TOO_SHORT;
 use std::collections::BTreeSet;
 
-/// Adds the sentences of an analysis before its other notes. The diagnosis grades each of its causes itself.
+/// Adds the sentences of an analysis. The diagnosis grades each of its causes itself.
 pub(crate) fn say(
     output: &mut Output,
     analysis: &dyn Analysis,
@@ -45,7 +45,7 @@ pub(crate) fn say(
     let is_bound = bounds.iter().any(|l| said_grade(l) == Grade::AtMost && !silent.contains(&l.rank));
     let suffix = if is_bound { " (at most)" } else { "" };
     let sentences = analysis.sentences(&told, job, options).into_iter();
-    output.notes.splice(0..0, sentences.map(|sentence| ViewNote::first(sentence + suffix)));
+    output.sentences = sentences.map(|sentence| sentence + suffix).collect();
 }
 
 /// Ranks that are left out of what is said about all.

@@ -230,9 +230,8 @@ fn the_diagnosis_tells_the_gap_and_its_owner_or_how_busy_the_gpu_is() {
     let first = |name: &str| -> Option<(Vec<String>, String)> {
         let a = read(name)?;
         for (analysis, output) in &a.outcome.outputs {
-            for note in &output.notes {
-                let advises = note.text.contains("CUDA graphs");
-                assert!(!advises, "{name}: {}: {}", analysis.stem(), note.text);
+            for said in output.sentences.iter().chain(output.notes.iter().map(|note| &note.text)) {
+                assert!(!said.contains("CUDA graphs"), "{name}: {}: {said}", analysis.stem());
             }
         }
         let findings = a.rows_where("findings", |r| r.text("kind") != "not_explained");
@@ -282,10 +281,12 @@ const WITHHELD: [&str; 14] = [
 fn general_advice_is_withheld_from_ranks_that_serve() {
     for name in [VD, SD, B3, M3] {
         let Some(a) = read(name) else { return };
-        let notes = a.outcome.outputs.iter().flat_map(|(_, o)| o.notes.iter().map(|note| note.text.clone()));
+        let outputs = || a.outcome.outputs.iter().map(|(_, output)| output);
+        let notes = outputs().flat_map(|o| o.notes.iter().map(|note| note.text.clone()));
+        let sentences = outputs().flat_map(|o| o.sentences.clone());
         let findings = a.rows("findings");
         let found = findings.iter().map(|r| format!("{} {}", r.text("sentence"), r.text("action")));
-        for said in notes.chain(found) {
+        for said in notes.chain(sentences).chain(found) {
             for words in WITHHELD {
                 assert!(!said.contains(words), "{name}: `{words}` in: {said}");
             }

@@ -143,7 +143,7 @@ fn compare_devices(base: &[ComparedDevice], test: &[ComparedDevice], top: usize)
                 delta_bytes: line.delta(),
             });
         }
-        out.note(sentence(before, after, &changes));
+        out.sentences.push(sentence(before, after, &changes));
         notes.push(format!(
             "rank {}, {}: most reserved: {} before, {} after",
             before.rank,
@@ -237,7 +237,7 @@ mod tests {
             [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
         let test = [device(0, &[("a.py:1", 3_000), ("b.py:2", 5_000), ("c.py:3", 10)], false)];
         let out = compare_devices(&base, &test, 5);
-        let told: Vec<&str> = out.notes.iter().map(|o| o.text.as_str()).collect();
+        let told = &out.sentences;
         assert_eq!(
             told,
             ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at \
@@ -254,10 +254,10 @@ mod tests {
         let (base, test) =
             ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
         let out = compare_devices(&base, &test, 5);
-        assert!(out.notes[0].text.contains("; most of it at b.py:2 +3.00 kB"));
+        assert!(out.sentences[0].contains("; most of it at b.py:2 +3.00 kB"));
         let test = [device(0, &[("b.py:2", 2_900), ("c.py:3", 200)], false)];
         let out = compare_devices(&base, &test, 5);
-        assert!(out.notes[0].text.contains("; changed most: a.py:1 -3.00 kB"));
+        assert!(out.sentences[0].contains("; changed most: a.py:1 -3.00 kB"));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         let mut test = [device(0, &[("a.py:1", 1_000)], false)];
         test[0].moment = MemoryMoment::End;
         let out = compare_devices(&base, &test, 5);
-        assert!(out.notes.is_empty());
+        assert!(out.sentences.is_empty());
         assert!(out.shown[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
     }
 
@@ -275,6 +275,6 @@ mod tests {
         let (base, test) =
             ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
         let out = compare_devices(&base, &test, 5);
-        assert!(out.notes[0].text.contains("was at least 1.00 kB, is 1.00 kB (0 B, 0.0 %); a history"));
+        assert!(out.sentences[0].contains("was at least 1.00 kB, is 1.00 kB (0 B, 0.0 %); a history"));
     }
 }

@@ -10,7 +10,7 @@ use crate::output::visible;
 use crate::results::ToldRun;
 use crate::run::Outcome;
 use header::header;
-use hta_analysis::api::{self, Analysis, Output, ViewNote};
+use hta_analysis::api::{self, Analysis, Output};
 use hta_analysis::inventory::KernelRules;
 use hta_analysis::verdict::JobVerdict;
 use hta_base::table::view_rows::ViewRows;
@@ -24,7 +24,7 @@ use std::fmt::Write;
 /// Heading of the causes.
 const CAUSES: &str = "Causes, by what fixing each saves";
 
-/// Largest number of sentences printed of a comparison.
+/// Largest number of sentences printed above the views of an analysis or a comparison.
 const SENTENCES: usize = 5;
 
 /// The kind of cause that says that the recording does not suffice for a diagnosis.
@@ -65,8 +65,12 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
             let title = view.title;
             let title = if is_full { format!("{title} ({})", analysis.stem()) } else { title.to_string() };
             heading(&mut out, &title);
-            for line in output.trust.lines.iter().filter(|_| is_full && i == 0) {
+            let first = is_full && i == 0;
+            for line in output.trust.lines.iter().filter(|_| first) {
                 hanging(&mut out, "", line, width);
+            }
+            for sentence in output.sentences.iter().take(SENTENCES).filter(|_| first) {
+                hanging(&mut out, "- ", sentence, width);
             }
             out.push_str(&set_rows(view, width));
         }
@@ -103,13 +107,12 @@ pub fn brief(told: &JobVerdict) -> String {
     format!("{}\n{}\n", visible::line(first), visible::line(second))
 }
 
-/// Two sentences of a run without a diagnosis, such as one of memory dumps: what is said below the views, or
+/// Two sentences of a run without a diagnosis, such as one of memory dumps: what is said above the views, or
 /// else what they are about. `None` if there is less.
 pub fn brief_facts(outcome: &Outcome) -> Option<String> {
     let outputs = || outcome.outputs.iter().map(|(_, output)| output);
-    let notes = outputs().flat_map(|o| &o.notes).filter(|note| note.view.is_empty());
-    let mut lines =
-        notes.map(|note| note.text.clone()).chain(outputs().flat_map(|o| &o.shown).map(first_row));
+    let told = outputs().flat_map(|o| &o.sentences).cloned();
+    let mut lines = told.chain(outputs().flat_map(|o| &o.shown).map(first_row));
     Some(format!("{}\n{}\n", visible::line(&lines.next()?), visible::line(&lines.next()?)))
 }
 
@@ -217,14 +220,13 @@ pub fn where_the_rest_is(
     out
 }
 
-/// What a comparison says, the most important first.
-fn sentences(out: &mut String, notes: &[ViewNote], width: usize) {
-    if notes.is_empty() {
-        return;
-    }
-    heading(out, "What stands out");
-    for (i, note) in notes.iter().take(SENTENCES).enumerate() {
-        hanging(out, &format!("{}. ", i + 1), &note.text, width);
+/// What analyses or a comparison answer, the most important first.
+fn sentences<'a>(out: &mut String, told: impl Iterator<Item = &'a String>, width: usize) {
+    for (i, sentence) in told.take(SENTENCES).enumerate() {
+        if i == 0 {
+            heading(out, "What stands out");
+        }
+        hanging(out, &format!("{}. ", i + 1), sentence, width);
     }
 }
 
@@ -241,6 +243,7 @@ pub fn of_analyses(told: &ToldRun, width: usize) -> String {
     if let Some(told) = verdict_of(outputs) {
         diagnosis(&mut out, told, width, None);
     }
+    sentences(&mut out, outputs.iter().flat_map(|(_, o)| &o.sentences), width);
     // Of several analyses, those that found nothing are left out.
     let has_rows = |output: &Output| output.shown.iter().any(|view| !view.rows.is_empty());
     let is_one = outputs.len() == 1 || outputs.iter().all(|(_, o)| !has_rows(o));
@@ -255,7 +258,7 @@ pub fn of_analyses(told: &ToldRun, width: usize) -> String {
 /// What is said of a comparison, and its tables.
 pub fn one_output(output: &Output, width: usize) -> String {
     let mut out = String::new();
-    sentences(&mut out, &output.notes, width);
+    sentences(&mut out, output.sentences.iter(), width);
     for view in &output.views {
         heading(&mut out, &view.title);
         out.push_str(&set(view, width));

@@ -86,8 +86,7 @@ pub fn diff_with(base: &[PathBuf], test: &[PathBuf], options: &Options, fail_if:
     let pair = RunPair::new(set("before", base), set("after", test));
     assert_eq!(pair.notes().count(), 0);
     let (output, verdicts) = pair.compare(&thresholds, true, options).unwrap_or_else(|e| panic!("{e}"));
-    let sentences = output.notes.into_iter().map(|note| note.text).collect();
-    Compared { tables: output.tables, sentences, views: output.views, verdicts }
+    Compared { tables: output.tables, sentences: output.sentences, views: output.views, verdicts }
 }
 
 pub fn diff(base: &[PathBuf], test: &[PathBuf]) -> Compared {

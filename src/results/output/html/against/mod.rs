@@ -122,8 +122,8 @@ impl Against {
         };
         add("runs", runs);
         add("totals", totals);
-        let notes = self.output.iter().flat_map(|output| &output.notes);
-        let verdict: Vec<String> = notes.take(VERDICT).map(|note| format!("{}.", note.text)).collect();
+        let stand_out = self.output.iter().flat_map(|output| &output.sentences);
+        let verdict: Vec<String> = stand_out.take(VERDICT).map(|sentence| format!("{sentence}.")).collect();
         for (name, sentences) in [
             ("verdict", &verdict),
             ("refusals", &self.differences.refusals),
