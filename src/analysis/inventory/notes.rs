@@ -12,8 +12,8 @@ table! {
         analysis: Text, "", "name of the analysis; empty: of the run";
         position: u32, "", "its place among those of the analysis";
         kind: Text, "",
-            "trust: how far the recording carries the analysis; stands_out: its answer, above its views; note: a \
-             line below a view; of the diagnosis: headline, energy, recorded or remark";
+            "trust: how far the recording carries the analysis; stands_out: its answer, above its views; \
+             note: a line below a view; of the diagnosis: headline, energy, recorded or remark";
         view: Text, "", "title of the view below which it stands; empty: the first, or none";
         note: Text, "", "the sentence";
     }
