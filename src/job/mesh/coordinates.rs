@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom {
     /// All names that it has, the one that is shown first; none if nothing tells.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     pub size: u32,
     pub stride: u32,
 }
@@ -27,9 +27,9 @@ const MOST_DIMENSIONS: usize = 6;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coordinates {
     /// The number in the job of the program's rank 0.
-    pub(crate) first: u32,
+    pub first: u32,
     /// Ranks of the program.
-    pub(crate) size: u32,
+    pub size: u32,
     /// Smallest stride first; empty if the groups are no mesh.
     pub atoms: Vec<Atom>,
 }

@@ -11,7 +11,7 @@
 //! dimension without a description has the name that its calls suggest, which is never sure. In a job of
 //! several programs each has a mesh of its own.
 
-pub(crate) mod coordinates;
+pub mod coordinates;
 mod cuts;
 mod heads;
 mod hosts;

@@ -237,9 +237,8 @@ mod tests {
             [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
         let test = [device(0, &[("a.py:1", 3_000), ("b.py:2", 5_000), ("c.py:3", 10)], false)];
         let out = compare_devices(&base, &test, 5);
-        let told = &out.sentences;
         assert_eq!(
-            told,
+            out.sentences,
             ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at \
                  b.py:2 +4.00 kB (4,000 bytes), c.py:3 +10 B (10 bytes)"]
         );
