@@ -78,7 +78,7 @@ fn the_report_fits_eighty_columns_and_is_what_the_folder_holds() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     let words = kept.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("Rank 5 idles") && words.contains("worst in step 12"), "{kept}");
+    assert!(words.contains("Rank 5 makes the others wait, in step 12"), "{kept}");
     // What is printed is the head of the report: enough to know what to do next, on one screen.
     assert!(shown.lines().count() <= 60 && kept.lines().count() > 150);
     // Commands name the folder from where they are typed, and a full report begins with all that was read.

@@ -272,7 +272,7 @@ fn what_is_said_of_ranks_beside_a_cut_one_is_a_bound() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     sample_with_cut_rank(folder.path(), 70);
     let said = words(&hta(&["stragglers"], &[folder.path()]).stdout);
-    let (_, of_ranks) = said.split_once("Who makes the others wait").expect("the section");
+    let (of_ranks, _) = said.split_once("Who makes the others wait").expect("the section");
     let count = |what: &str| of_ranks.matches(what).count();
     assert!(count("makes the others wait") > 0, "{said}");
     assert_eq!(count("makes the others wait"), count("(at most)"), "{said}");
