@@ -239,12 +239,12 @@ impl InModules {
     /// Like [`InModules::of`], but backward operators have the module of their forward operator.
     pub fn with_backward(&self, calls: &CallForest) -> Vec<Option<u32>> {
         let forest = &calls.forest;
-        let mut of_forward: Vec<Option<u32>> = vec![None; forest.len()];
+        let mut of_forward: Vec<Option<u32>> = vec![None; forest.call_count()];
         for (forward, backward) in positions(calls) {
             of_forward[backward as usize] = self.of(forward);
         }
-        let mut shown: Vec<Option<u32>> = (0..forest.len() as u32).map(|p| self.of(p)).collect();
-        for p in 0..forest.len() {
+        let mut shown: Vec<Option<u32>> = (0..forest.call_count() as u32).map(|p| self.of(p)).collect();
+        for p in 0..forest.call_count() {
             if shown[p].is_none() {
                 let above = forest.parent(p as u32).and_then(|up| shown[up as usize]);
                 shown[p] = of_forward[p].or(above);

@@ -45,7 +45,7 @@ impl BalancedExperts {
     /// Replays the job; `on_devices`: as if no host could be late.
     pub fn run(&self, replay: &Replay, on_devices: bool) -> StepEnds {
         let mut less: HashMap<usize, Ns> = HashMap::new();
-        for i in 0..replay.len() {
+        for i in 0..replay.node_count() {
             if let Some(ns) = self.less.get(&replay.member(i)) {
                 take_off(replay, i, *ns, &mut less);
             }

@@ -170,7 +170,7 @@ impl<'a> Collect<'a> {
         let calls = self.calls;
         let (trace, names) = (calls.trace, HostNames::of(calls.trace));
         let mut until = 0;
-        for p in 0..calls.forest.len() as u32 {
+        for p in 0..calls.forest.call_count() as u32 {
             let row = calls.row(p);
             if p < until || calls.is_op(p) || names.activity(trace, row) != HostActivity::SyncCall {
                 continue;
@@ -268,7 +268,7 @@ impl<'a> Collect<'a> {
 /// Threads with frames that run no operator and make no API call, as monitors do.
 pub(crate) fn idle_threads(calls: &CallForest, lines: &Lines) -> HashSet<u32> {
     let mut working: HashSet<u32> = HashSet::new();
-    for p in 0..calls.forest.len() as u32 {
+    for p in 0..calls.forest.call_count() as u32 {
         working.insert(calls.trace.columns.lane[calls.row(p) as usize]);
     }
     lines.threads().keys().copied().filter(|lane| !working.contains(lane)).collect()

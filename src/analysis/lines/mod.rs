@@ -205,7 +205,7 @@ fn weight(options: &Options) -> Option<Weight> {
 fn framed_ops(calls: &CallForest, lines: &Lines) -> (u64, u64) {
     let (trace, directions) = (calls.trace, Directions::of(calls.trace));
     let (mut ops, mut framed) = (0, 0);
-    for p in (0..calls.forest.len() as u32).filter(|p| calls.is_op(*p)) {
+    for p in (0..calls.forest.call_count() as u32).filter(|p| calls.is_op(*p)) {
         let row = calls.row(p);
         if !matches!(directions.at(row), Direction::Backward | Direction::Recompute) {
             ops += 1;

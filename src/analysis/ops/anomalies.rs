@@ -122,7 +122,7 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
     let (ops, api) = (texts.each(Anomaly::of_op), texts.each(Anomaly::of_call));
     let mut found: BTreeMap<(Anomaly, &str), AnomalySums> = BTreeMap::new();
     let mut until = 0;
-    for p in 0..calls.forest.len() as u32 {
+    for p in 0..calls.forest.call_count() as u32 {
         let at = p as usize;
         let name = trace.columns.name(calls.row(p) as usize);
         let kind = if calls.is_op(p) { &ops } else { &api }.get(name).copied().flatten();

@@ -212,7 +212,7 @@ impl KeyTexts {
     pub(crate) fn eligible(&self, calls: &CallForest) -> Vec<bool> {
         let trace = calls.trace;
         let mut known: HashMap<StrId, bool> = HashMap::new();
-        let n = calls.forest.len();
+        let n = calls.forest.call_count();
         let mut eligible = vec![false; n];
         // What is inside an operator comes after it.
         for p in (0..n as u32).rev() {

@@ -216,7 +216,7 @@ fn summary(calls: &CallForest) -> Batch {
     let gpu = |of: &dyn Fn(u32) -> bool| -> Ns {
         calls.own.iter().filter(|o| of(o.0)).map(|o| trace.activities[o.1 as usize].span.len()).sum()
     };
-    let roots = (0..calls.forest.len() as u32).filter(|&p| calls.forest.parent(p).is_none());
+    let roots = (0..calls.forest.call_count() as u32).filter(|&p| calls.forest.parent(p).is_none());
     let depth = calls.forest.rows.iter().filter_map(|&r| trace.stacks.depth(r)).max();
     let mut table = CallStacks::default();
     table.push(CallStackRow {
@@ -234,7 +234,7 @@ fn summary(calls: &CallForest) -> Batch {
         frame_count: count(Class::Python),
         max_depth: depth.unwrap_or(0),
         root_ns: roots.map(|p| calls.host_ns[p as usize]).sum(),
-        host_self_ns: (0..calls.forest.len() as u32).map(|p| calls.host_self_ns(p)).sum(),
+        host_self_ns: (0..calls.forest.call_count() as u32).map(|p| calls.host_self_ns(p)).sum(),
         host_api_ns: calls.host_api_ns.iter().sum(),
         gpu_ns: trace.gpu_ns(),
         gpu_op_ns: gpu(&|p| calls.is_op(p)),

@@ -110,7 +110,7 @@ struct ModuleSums {
 
 impl ModuleSums {
     fn new(calls: &CallForest, found: &InModules, forest: &Forest, captured: &Captured) -> Self {
-        let (trace, modules, n) = (calls.trace, &found.modules, forest.len());
+        let (trace, modules, n) = (calls.trace, &found.modules, forest.call_count());
         let at = |m: u32| forest.position(m).map(|p| p as usize);
         let launched = calls.below.launched.iter().filter(|l| !captured.holds(l.1));
         let launched = launched.filter_map(|&(p, i)| Some((forest.position(found.of(p)?)?, i)));
@@ -132,7 +132,7 @@ impl ModuleSums {
                 host_self[outer] -= ns;
             }
         }
-        for p in (0..calls.forest.len() as u32).filter(|&p| calls.is_op(p)) {
+        for p in (0..calls.forest.call_count() as u32).filter(|&p| calls.is_op(p)) {
             if let Some(m) = found.of(p).and_then(at) {
                 ops[m] += 1;
             }

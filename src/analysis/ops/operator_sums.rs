@@ -110,7 +110,7 @@ impl<'a> OperatorCharges<'a> {
             machine,
             eligible: texts.eligible(calls),
             has_gpu: trace.devices.iter().any(|w| w.is_gpu),
-            owners: vec![None; calls.forest.len()],
+            owners: vec![None; calls.forest.call_count()],
             sums: ByOwner::default(),
         };
         all.host_calls();
@@ -123,7 +123,7 @@ impl<'a> OperatorCharges<'a> {
     fn host_calls(&mut self) {
         let calls = self.calls;
         let (nodes, mut rest, mut own) = (Arc::clone(&self.nodes), calls.own.as_slice(), Vec::new());
-        for p in 0..calls.forest.len() as u32 {
+        for p in 0..calls.forest.call_count() as u32 {
             if !calls.is_op(p) && calls.op(p).is_some() {
                 continue;
             }

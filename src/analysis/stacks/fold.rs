@@ -45,7 +45,7 @@ pub(crate) struct StackFold<'a> {
 
 impl<'a> StackFold<'a> {
     pub(crate) fn new(calls: &'a CallForest<'a>) -> Self {
-        let events = vec![None; calls.forest.len()];
+        let events = vec![None; calls.forest.call_count()];
         Self { calls, tree: StackTree::default(), frames: Vec::new(), events }
     }
 

@@ -95,7 +95,7 @@ fn balances(job: &Job, replayed: &ReplayedJob, steps: &[StepKey]) -> BTreeMap<u3
     // By step and part: its calls, and the sum of its local times.
     type Calls = Vec<(&'static str, Option<i64>)>;
     let mut work: BTreeMap<(usize, u32), (Calls, Ns)> = BTreeMap::new();
-    for i in 0..replay.len() {
+    for i in 0..replay.node_count() {
         let Some(s) = replay.step(i).and_then(|k| steps.binary_search(&k).ok()) else { continue };
         let (calls, sum) = work.entry((s, replay.part(i))).or_default();
         let c = job.call(replay.member(i));

@@ -76,7 +76,7 @@ pub(crate) fn of_all_work(
     }
     let replay = &replayed.replay;
     let mut windows: Windows = job.parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
-    for i in 0..replay.len() {
+    for i in 0..replay.node_count() {
         let slot = windows.get_mut(replay.part(i) as usize).and_then(|w| w.get_mut(replay.call(i) as usize));
         slot.into_iter().for_each(|w| *w = Some(replay.window(job, i)));
     }
@@ -84,7 +84,7 @@ pub(crate) fn of_all_work(
     for s in short {
         // By part and step: pairs of a segment and its typical peer.
         let mut pairs: BTreeMap<(u32, Option<StepKey>), WindowPairs> = BTreeMap::new();
-        for i in (0..replay.len()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
+        for i in (0..replay.node_count()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
             // Behind a lost call, the calls of a step have other places in it.
             let mut alike = match job.instance_of(replay.member(i)).filter(|_| are_lost) {
                 Some(instance) => replay.members(instance).iter().map(|k| *k as usize).collect(),

@@ -281,7 +281,7 @@ fn causes(
         }
     }
     let nodes: HashMap<(u32, u32), usize> =
-        (0..replay.len()).map(|i| ((replay.part(i), replay.call(i)), i)).collect();
+        (0..replay.node_count()).map(|i| ((replay.part(i), replay.call(i)), i)).collect();
     let mut sums: Vec<(Key, Ns)> = sums.into_iter().collect();
     sums.sort_by_key(|(k, t)| (std::cmp::Reverse(*t), *k));
     sums.into_iter()

@@ -93,7 +93,7 @@ impl Forest {
         me
     }
 
-    pub fn len(&self) -> usize {
+    pub fn call_count(&self) -> usize {
         self.rows.len()
     }
 
@@ -107,7 +107,7 @@ impl Forest {
 
     /// Adds every node's value to all of its ancestors.
     pub fn add_up<T: AddAssign + Copy>(&self, values: &mut [T]) {
-        for p in (0..self.len()).rev() {
+        for p in (0..self.call_count()).rev() {
             if let Some(up) = self.parent(p as u32) {
                 let value = values[p];
                 values[up as usize] += value;
@@ -185,7 +185,7 @@ impl WorkBelow {
     /// other.
     pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
         launched.sort();
-        let mut slots = vec![NOWHERE; forest.len()];
+        let mut slots = vec![NOWHERE; forest.call_count()];
         for &(p, _) in &launched {
             let mut node = Some(p);
             while let Some(at) = node.filter(|&at| slots[at as usize] == NOWHERE) {

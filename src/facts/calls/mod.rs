@@ -85,7 +85,7 @@ impl HostCalls {
             forest.position(row).into_iter().flat_map(move |p| of.iter().map(move |&i| (p, i)))
         });
         let below = WorkBelow::new(&forest, launched.collect(), &trace.activities, &alone);
-        let n = forest.len();
+        let n = forest.call_count();
         let mut ops: Vec<u32> = Vec::with_capacity(n);
         for p in 0..n as u32 {
             let is_op = trace.classes[forest.rows[p as usize] as usize] == Class::HostOp;

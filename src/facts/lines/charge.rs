@@ -53,7 +53,8 @@ pub struct Charging<'a> {
 impl<'a> Charging<'a> {
     pub fn new(calls: &CallForest, lines: &'a Lines) -> Self {
         let pairs = &calls.backward.nodes;
-        let mut forward: Vec<Option<u32>> = vec![None; if pairs.is_empty() { 0 } else { calls.forest.len() }];
+        let mut forward: Vec<Option<u32>> =
+            vec![None; if pairs.is_empty() { 0 } else { calls.forest.call_count() }];
         let mut places = HashMap::new();
         for &(of, backward) in pairs {
             let position = calls.forest.position(backward);

@@ -79,7 +79,7 @@ impl Replay {
 
     /// By node: how much less it waits for others without what is removed, ns.
     pub(crate) fn waits_less(&self, removed: &Removed) -> Vec<Ns> {
-        let mut waits = vec![0; self.len()];
+        let mut waits = vec![0; self.node_count()];
         self.ends(|i| self.times_of(i), Assumed::default(), |i, wait| waits[i] += wait);
         self.ends(|i| self.without(i, removed), Assumed::default(), |i, wait| waits[i] -= wait);
         waits
@@ -100,7 +100,7 @@ impl Replay {
 
     /// By step: the last end, and by part the first start of a call.
     fn steps_of(&self, times: impl Fn(usize) -> NodeTimes) -> Vec<(Ns, BTreeMap<u32, Ns>)> {
-        let mut waits = vec![0; self.len()];
+        let mut waits = vec![0; self.node_count()];
         let ends = self.ends(&times, Assumed::default(), |i, wait| waits[i] += wait);
         let mut out: Vec<(Ns, BTreeMap<u32, Ns>)> = vec![(Ns::MIN, BTreeMap::new()); self.steps.len()];
         for (i, n) in self.nodes.iter().enumerate() {

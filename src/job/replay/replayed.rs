@@ -86,7 +86,7 @@ impl ReplayedJob {
 
     fn transfers(&self, saved: impl Fn(Member) -> Ns) -> Removed {
         let mut removed = Removed::default();
-        for i in 0..self.replay.len() {
+        for i in 0..self.replay.node_count() {
             removed.transfer(i, saved(self.replay.member(i)));
         }
         removed
