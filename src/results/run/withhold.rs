@@ -7,6 +7,7 @@ use hta_job::recording::Recording;
 use hta_job::recording::capability::{Capability, Grade};
 use hta_job::recording::limit::Limit;
 use hta_job::recording::rules::TOO_SHORT;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Adds the sentences of an analysis. The diagnosis grades each of its causes itself.
@@ -38,7 +39,10 @@ pub(crate) fn say(
         return;
     }
     // What is said of all ranks is said without those.
-    let told: Vec<Partial> = partials.iter().filter(|p| !silent.contains(&Some(p.rank))).cloned().collect();
+    let told: Cow<[Partial]> = match silent.is_empty() {
+        true => partials.into(),
+        false => partials.iter().filter(|p| !silent.contains(&Some(p.rank))).cloned().collect(),
+    };
     if told.is_empty() {
         return;
     }
