@@ -335,7 +335,7 @@ pub trait Analysis: Sync {
     fn reduce(&self, _partials: &[Partial], _job: &Job, _options: &Options) -> Output {
         Output::default()
     }
-    /// What its figures show beyond its tables, for lines below its first view. `partials` are those of ranks
+    /// What its figures show beyond its tables, for [`Output::sentences`]. `partials` are those of ranks
     /// whose recording carries what the analysis needs; where it does for none, nothing is asked.
     fn sentences(&self, _partials: &[Partial], _job: &Job, _options: &Options) -> Vec<String> {
         Vec::new()
