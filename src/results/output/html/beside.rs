@@ -65,15 +65,21 @@ fn keys(grid: &Grid, columns: &[&str]) -> Vec<Option<Vec<KeyCell>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::html::grid::{CellType, Section};
+    use crate::output::html::grid::Section;
+    use hta_base::table;
+    use hta_base::table::schema::Text;
+
+    table! {
+        /// Lines of code.
+        struct ShownLines, ShownLineRow = "lines" by "name, thread" {
+            name: Text, "", "line";
+            thread: Option<Text>, "", "thread";
+            self_ns: i64, "ns", "time of its own", "time";
+        }
+    }
 
     fn grid(rows: &[(u32, i64)]) -> Grid {
-        let headings = [
-            ("name", "name", CellType::Text, ""),
-            ("thread", "thread", CellType::Text, ""),
-            ("self_ns", "time", CellType::Ns, ""),
-        ];
-        let mut grid = Grid::new("lines", &headings);
+        let mut grid = Grid::whole(ShownLines::SPEC);
         for (name, ns) in rows {
             grid.push([Cell::Text(*name), Cell::Nothing, Cell::Int(*ns)]);
         }

@@ -5,14 +5,11 @@
 //! the set.
 
 use crate::output::html::trust::SectionGrade;
-pub(crate) use hta_base::table::format::CellType;
+use hta_base::table::format::CellType;
 use hta_base::table::schema::{ColumnSpec, TableSpec};
 use hta_base::table::view_cells::ViewColumn;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::borrow::Cow;
-
-/// A column that no table declares: name, heading, type, and meaning.
-pub(crate) type Heading = (&'static str, &'static str, CellType, &'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell {
@@ -79,12 +76,6 @@ struct GridColumn {
     cells: Vec<Cell>,
 }
 
-impl From<&Heading> for GridColumn {
-    fn from((name, title, kind, doc): &Heading) -> Self {
-        Self { name, title: Cow::Borrowed(title), kind: *kind, doc, cells: Vec::new() }
-    }
-}
-
 impl From<&ColumnSpec> for GridColumn {
     fn from(spec: &ColumnSpec) -> Self {
         Self { name: spec.name, title: spec.title(), kind: spec.cells(), doc: spec.doc, cells: Vec::new() }
@@ -109,10 +100,6 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    pub(crate) fn new(table: &'static str, headings: &[Heading]) -> Self {
-        Self::with_columns(table, headings.iter().map(GridColumn::from).collect())
-    }
-
     /// A grid with columns of a table, as the table declares them.
     pub(crate) fn of(spec: &TableSpec, names: &[&str]) -> Self {
         Self::with_columns(

@@ -1,6 +1,6 @@
 //! The account of time and the efficiency of two runs.
 
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
+use crate::output::html::against::figure::{Better, FigureName, figures, push};
 use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
@@ -25,7 +25,7 @@ const OWNERS: Comparison = Comparison { by: &["part", "cause"], ..STEP };
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn account(runs: [RunOfRanks; 2], texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut grid = Grid::new("time_account", &HEADINGS);
+    let mut grid = figures("time_account");
     let mut add = |group: &str, name: &str, better: Better, figure: Option<&ComparedFigure>| {
         let what = FigureName { group, name, unit: "ns", better };
         figure.into_iter().for_each(|figure| push(&mut grid, texts, what, figure));
@@ -84,7 +84,7 @@ const FACTORS: [(&str, &str); 7] = [
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut grid = Grid::new("efficiency", &HEADINGS);
+    let mut grid = figures("efficiency");
     for row in EFFICIENCY.rows(base, this).map_err(ResultsError::of_view)? {
         for ((group, name), figure) in FACTORS.into_iter().zip(&row.figures) {
             let what = FigureName { group, name, unit: "ratio", better: Better::More };

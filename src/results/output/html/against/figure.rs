@@ -1,9 +1,11 @@
 //! Figures of two runs beside each other: both values, their difference, and whether it is more than the
 //! noise of the steps.
 
-use crate::output::html::grid::{Cell, CellType, Grid, Heading};
+use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
+use hta_base::table;
 use hta_base::table::compare::{ComparedFigure, Trend};
+use hta_base::table::schema::Text;
 
 /// Which change is an improvement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,22 +56,28 @@ pub(crate) struct FigureName<'a> {
     pub(crate) better: Better,
 }
 
-pub(crate) const HEADINGS: [Heading; 9] = [
-    ("group", "part of", CellType::Text, "the figure of which it is a part"),
-    ("name", "figure", CellType::Text, "what is compared"),
-    ("unit", "unit", CellType::Text, "ns, bytes, count, ratio or number"),
-    ("better", "better", CellType::Text, "less or more, where one of them is better"),
-    ("this", "this run", CellType::Number, "value of this run"),
-    ("base", "baseline", CellType::Number, "value of the baseline"),
-    ("delta", "difference", CellType::Number, "this run - baseline"),
-    ("delta_ratio", "of baseline", CellType::Ratio, "the difference as a share of the baseline's value"),
-    (
-        "surety",
-        "noise",
-        CellType::Text,
-        "whether the difference is more than three standard errors over the steps; empty: too few to tell",
-    ),
-];
+table! {
+    /// Figures of two runs beside each other.
+    struct FigurePairs, FigurePairRow = "figures" by "group, name" {
+        group: Text, "", "the figure of which it is a part", "part of";
+        name: Text, "", "what is compared", "figure";
+        unit: Text, "", "ns, bytes, count, ratio or number";
+        better: Text, "", "less or more, where one of them is better";
+        this: Option<f64>, "", "value of this run", "this run";
+        base: Option<f64>, "", "value of the baseline", "baseline";
+        delta: Option<f64>, "", "this run - baseline", "difference";
+        delta_ratio: Option<f64>, "share", "the difference as a share of the baseline's value", "of baseline";
+        surety: Text, "",
+            "whether the difference is more than three standard errors over the steps; empty: too \
+             few to tell",
+            "noise";
+    }
+}
+
+/// A grid of figures of both runs, made from this table.
+pub(crate) fn figures(table: &'static str) -> Grid {
+    Grid::of_tables(table, &[FigurePairs::SPEC])
+}
 
 /// A percentage as a share of one.
 pub(crate) fn ratio(pct: Option<f64>) -> Cell {

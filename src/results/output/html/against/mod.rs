@@ -21,12 +21,13 @@ mod totals;
 
 use crate::diff::comparable::SetDifferences;
 use crate::diff::{BY, ComparedRun, DiffBasis, RunPair};
-use crate::output::html::grid::{CellType, Grid, Section};
+use crate::output::html::grid::{Grid, Section};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
 use hta_analysis::api::{Options, Output};
+use hta_base::table;
 use hta_base::table::compare::RunOfRanks;
-use hta_base::table::schema::Batch;
+use hta_base::table::schema::{Batch, Text};
 use std::collections::BTreeSet;
 
 /// Number of sentences of `hta diff` that the page opens with.
@@ -167,9 +168,16 @@ impl Against {
     }
 }
 
+table! {
+    /// Sentences on two runs.
+    struct RunSentences, RunSentenceRow = "sentences" by "order" {
+        text: Text, "", "what is to be known", "sentence";
+    }
+}
+
 /// Sentences as a grid.
 fn told(sentences: &[String], texts: &mut Texts) -> Grid {
-    let mut grid = Grid::new("diff_summary", &[("text", "sentence", CellType::Text, "what is to be known")]);
+    let mut grid = Grid::of_tables("diff_summary", &[RunSentences::SPEC]);
     for sentence in sentences {
         grid.push([texts.whole(sentence)]);
     }

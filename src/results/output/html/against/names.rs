@@ -3,12 +3,13 @@
 use crate::diff::causes::DiffCauses;
 use crate::diff::set::Set;
 use crate::diff::{DiffNames, Summaries, SummaryRow};
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push_told, ratio, surety, too_few};
+use crate::output::html::against::figure::{Better, FigureName, figures, push_told, ratio, surety, too_few};
 use crate::output::html::axis::PageStep;
-use crate::output::html::grid::{Cell, CellType, Grid, Heading};
+use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
+use hta_base::table;
 use hta_base::table::compare::ComparedFigure;
-use hta_base::table::schema::{Batch, Table};
+use hta_base::table::schema::{Batch, Table, Text};
 use hta_trace::kernel::short_name;
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ fn of<'a>(tables: &'a [Batch], name: &'a str) -> impl Iterator<Item = &'a Batch>
 
 /// The step and what it consists of.
 pub(crate) fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
-    let mut grid = Grid::new("temporal_breakdown", &HEADINGS);
+    let mut grid = figures("temporal_breakdown");
     for r in of(tables, Summaries::SPEC.name).flat_map(Summaries::rows) {
         let group = if r.is_part { "step time" } else { "" };
         let name = if r.metric == "step_time" && r.scope == "capture" { "capture" } else { r.metric };
@@ -54,30 +55,22 @@ fn least(r: SummaryRow<'_>) -> usize {
     of(r.base_step_count, r.base_rank_count).min(of(r.test_step_count, r.test_rank_count))
 }
 
+table! {
+    /// Steps of both runs at the same place in their order.
+    struct StepPairs, StepPairRow = "steps" by "place" {
+        place: u32, "", "place in the order of steps";
+        this_step: Option<Text>, "", "step of this run", "step";
+        this_ns: Option<f64>, "ns", "its length, mean over ranks and devices", "this run";
+        this_partial: Option<u64>, "", "windows of it that are partial, and count in no mean", "partial";
+        base_step: Option<Text>, "", "step of the baseline", "step of the baseline";
+        base_ns: Option<f64>, "ns", "its length, mean over ranks and devices", "baseline";
+        base_partial: Option<u64>, "", "windows of it that are partial, and count in no mean", "partial";
+    }
+}
+
 /// The lengths of the steps of both runs in order, each the mean over ranks and devices.
 pub(crate) fn steps([base, this]: [&Set; 2], texts: &mut Texts) -> Grid {
-    let mut grid = Grid::new(
-        "temporal_breakdown",
-        &[
-            ("place", "place", CellType::Id, "place in the order of steps"),
-            ("this_step", "step", CellType::Text, "step of this run"),
-            ("this_ns", "this run", CellType::Ns, "its length, mean over ranks and devices"),
-            (
-                "this_partial",
-                "partial",
-                CellType::Count,
-                "windows of it that are partial, and count in no mean",
-            ),
-            ("base_step", "step of the baseline", CellType::Text, "step of the baseline"),
-            ("base_ns", "baseline", CellType::Ns, "its length, mean over ranks and devices"),
-            (
-                "base_partial",
-                "partial",
-                CellType::Count,
-                "windows of it that are partial, and count in no mean",
-            ),
-        ],
-    );
+    let mut grid = Grid::of_tables("temporal_breakdown", &[StepPairs::SPEC]);
     let [this, base] = [this, base].map(lengths);
     let most = this.len().max(base.len());
     for place in 0..most.min(MOST_STEPS) {
@@ -111,37 +104,31 @@ fn lengths(set: &Set) -> Vec<(PageStep, f64, usize)> {
     sums.into_iter().map(|(step, (ns, n, partial))| (step, ns as f64 / n.max(1) as f64, partial)).collect()
 }
 
-const SUMS: [Heading; 9] = [
-    (
-        "this_ns",
-        "this run",
-        CellType::Ns,
-        "summed durations per step, mean over ranks; concurrent ones count twice",
-    ),
-    ("base_ns", "baseline", CellType::Ns, "the same of the baseline"),
-    ("delta_ns", "difference", CellType::Ns, "this run - baseline"),
-    ("delta_ratio", "of baseline", CellType::Ratio, "the difference as a share of the baseline's value"),
-    ("step_ratio", "of the step", CellType::Ratio, "the difference as a share of the baseline's step"),
-    ("this_count", "count", CellType::Number, "how often per step, mean over ranks"),
-    ("base_count", "count before", CellType::Number, "the same of the baseline"),
-    ("change", "change", CellType::Text, "of the count: added, deleted, increased, decreased, unchanged"),
-    (
-        "surety",
-        "noise",
-        CellType::Text,
-        "whether the difference is more than three standard errors over the steps; empty: too few to tell",
-    ),
-];
+table! {
+    /// GPU time by name in both runs.
+    struct NamePairs, NamePairRow = "names" by "absolute delta_ns descending" {
+        class: Text, "", "compute, communication or memory";
+        short: Text, "", "short name; `hta explain kernels`", "kernel";
+        name: Text, "", "full name, or category", "full name";
+        this_ns: f64, "ns", "summed durations per step, mean over ranks; concurrent ones count twice",
+            "this run";
+        base_ns: f64, "ns", "the same of the baseline", "baseline";
+        delta_ns: f64, "ns", "this run - baseline", "difference";
+        delta_ratio: Option<f64>, "share", "the difference as a share of the baseline's value", "of baseline";
+        step_ratio: Option<f64>, "share", "the difference as a share of the baseline's step", "of the step";
+        this_count: f64, "", "how often per step, mean over ranks", "count";
+        base_count: f64, "", "the same of the baseline", "count before";
+        change: Text, "", "of the count: added, deleted, increased, decreased, unchanged";
+        surety: Text, "",
+            "whether the difference is more than three standard errors over the steps; empty: too \
+             few to tell",
+            "noise";
+    }
+}
 
 /// GPU time by name, or by what `hta diff --by` made of names.
 pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid {
-    let head: [Heading; 3] = [
-        ("class", "class", CellType::Text, "compute, communication or memory"),
-        ("short", "kernel", CellType::Text, "short name; `hta explain kernels`"),
-        ("name", "full name", CellType::Text, "full name, or category"),
-    ];
-    let headings: Vec<Heading> = head.into_iter().chain(SUMS).collect();
-    let mut grid = Grid::new(source, &headings);
+    let mut grid = Grid::of_tables(source, &[NamePairs::SPEC]);
     // The largest change first, as the table is sorted.
     let rows: Vec<_> =
         of(tables, DiffNames::SPEC.name).flat_map(DiffNames::rows).filter(|r| r.side == "gpu").collect();
@@ -172,20 +159,22 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
     grid
 }
 
+table! {
+    /// Causes of both runs.
+    struct CausePairs, CausePairRow = "causes" by "state" {
+        state: Text, "", "new, gone, changed or same";
+        sentence: Text, "", "the cause in words", "cause";
+        rank_label: Text, "", "its ranks", "ranks";
+        kind: Text, "", "`hta explain diagnosis` defines it";
+        this_ratio: Option<f64>, "share", "what fixing it saves, of the time of the job", "this run";
+        base_ratio: Option<f64>, "share", "the same of the baseline", "baseline";
+        delta_ratio: f64, "share", "this run - baseline, in points", "difference";
+    }
+}
+
 /// Causes that are gone, new, changed and the same.
 pub(crate) fn causes(table: &Batch, texts: &mut Texts) -> Grid {
-    let mut grid = Grid::new(
-        "findings",
-        &[
-            ("state", "state", CellType::Text, "new, gone, changed or same"),
-            ("sentence", "cause", CellType::Text, "the cause in words"),
-            ("rank_label", "ranks", CellType::Text, "its ranks"),
-            ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
-            ("this_ratio", "this run", CellType::Ratio, "what fixing it saves, of the time of the job"),
-            ("base_ratio", "baseline", CellType::Ratio, "the same of the baseline"),
-            ("delta_ratio", "difference", CellType::Ratio, "this run - baseline, in points"),
-        ],
-    );
+    let mut grid = Grid::of_tables("findings", &[CausePairs::SPEC]);
     for r in DiffCauses::rows(table) {
         let (this, base) = (r.test_recoverable_pct, r.base_recoverable_pct);
         grid.push([

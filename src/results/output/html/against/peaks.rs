@@ -1,6 +1,6 @@
 //! Peaks of memory of two runs.
 
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
+use crate::output::html::against::figure::{Better, FigureName, figures, push};
 use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
@@ -32,7 +32,7 @@ fn of_any_vendor(mut key: Vec<Value>) -> Vec<Value> {
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn memory(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut grid = Grid::new("memory_peaks", &HEADINGS);
+    let mut grid = figures("memory_peaks");
     for row in PEAKS.rows(base, this).map_err(ResultsError::of_view)? {
         let ([device, source], [peak, reserved, mean, relative]) = (&row.key[..], &row.figures[..]) else {
             continue;

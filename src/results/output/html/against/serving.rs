@@ -1,7 +1,7 @@
 //! Iterations of an inference engine in two runs, by phase and batch: what `hta diff` says of them.
 
 use crate::diff::iterations::DiffIterations;
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
+use crate::output::html::against::figure::{Better, FigureName, figures, push};
 use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use hta_base::table::compare::ComparedFigure;
@@ -11,7 +11,7 @@ use hta_base::table::schema::{Batch, Table};
 const MOST: usize = 40;
 
 pub(crate) fn serving(iterations: &Batch, texts: &mut Texts) -> Grid {
-    let mut grid = Grid::new("iteration_phases", &HEADINGS);
+    let mut grid = figures("iteration_phases");
     for r in DiffIterations::rows(iterations).take(MOST) {
         let batch = match r.requests {
             Some(1) => ", 1 request".to_string(),

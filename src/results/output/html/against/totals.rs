@@ -1,10 +1,11 @@
 //! What two runs are: folders, versions, devices, and totals.
 
-use crate::output::html::against::figure::{Better, FigureName, HEADINGS, push};
-use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::against::figure::{Better, FigureName, figures, push};
+use crate::output::html::grid::Grid;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::inventory;
+use hta_base::table;
 use hta_base::table::compare::ComparedFigure;
 use hta_base::table::schema::Text;
 use hta_base::wording::ranks::rank_list;
@@ -14,6 +15,17 @@ columns! {
     Rank of inventory::Ranks {
         rank, world_size: Option<u32>, device_name: Option<Text>, step_count: u32, first_ts_ns: i64, last_ts_ns: i64,
         event_count: u64, activity_count: u64, gpu_sum_ns: i64, unpacked_bytes: u64,
+    }
+}
+
+table! {
+    /// The two runs, this one first.
+    struct ComparedRuns, ComparedRunRow = "runs" by "run" {
+        run: Text, "", "this run, or the baseline";
+        folder: Text, "", "results folder";
+        version: Text, "", "version of hta that analysed it", "hta";
+        rank_list: Text, "", "its ranks", "ranks";
+        devices: Text, "", "names of its devices";
     }
 }
 
@@ -52,16 +64,7 @@ fn totals(results: &Results) -> Result<RunTotals, ResultsError> {
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
-    let mut runs = Grid::new(
-        "ranks",
-        &[
-            ("run", "run", CellType::Text, "this run, or the baseline"),
-            ("folder", "folder", CellType::Text, "results folder"),
-            ("version", "hta", CellType::Text, "version of hta that analysed it"),
-            ("rank_list", "ranks", CellType::Text, "its ranks"),
-            ("devices", "devices", CellType::Text, "names of its devices"),
-        ],
-    );
+    let mut runs = Grid::of_tables("ranks", &[ComparedRuns::SPEC]);
     let mut found = Vec::new();
     for ((results, folder), run) in both.iter().zip(["this run", "baseline"]) {
         let of = totals(results)?;
@@ -75,7 +78,7 @@ pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Gr
         ]);
         found.push(of);
     }
-    let mut grid = Grid::new("ranks", &HEADINGS);
+    let mut grid = figures("ranks");
     let [this, base] = found.as_slice() else { return Ok((runs, grid)) };
     let mut add = |name: &str, unit: &'static str, of: &dyn Fn(&RunTotals) -> Option<f64>| {
         let what = FigureName { group: "", name, unit, better: Better::Neither };
