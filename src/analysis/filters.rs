@@ -244,11 +244,15 @@ pub fn check_groups(job: &Job, options: &Options) -> Result<(), SetError> {
     match wanted.iter().find(|w| !GroupSelection::knows(job, w)) {
         None => Ok(()),
         Some(name) => {
-            let there: Vec<String> =
-                GroupSelection::new(job, options).names().take(LISTED + 1).map(str::to_string).collect();
-            Err(nothing("--group", name.clone(), &there))
+            let there = GroupSelection::new(job, options);
+            Err(no_group(name, there.names().map(str::to_string)))
         }
     }
+}
+
+/// The error for a process group that is not among those of the job.
+pub fn no_group(name: &str, there: impl Iterator<Item = String>) -> SetError {
+    nothing("--group", name.to_string(), &there.take(LISTED + 1).collect::<Vec<_>>())
 }
 
 /// Checks that `--mesh` is the mesh of the job.

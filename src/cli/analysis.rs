@@ -26,7 +26,7 @@ use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
 use hta_results::results::{Results, ResultsError, ToldRun, is_told_from};
-use hta_results::run::{Outcome, Request, RowSink, narrowed, run as run_pipeline};
+use hta_results::run::{Outcome, Request, RowSink, narrowed, of_groups, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 use std::io;
@@ -162,7 +162,7 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
 
 /// Answers from the tables of results: the text that a run on the traces would print, or one table.
 fn on_results(
-    analyses: &[&'static dyn Analysis],
+    mut analyses: Vec<&'static dyn Analysis>,
     args: &AnalysisArgs,
     matches: &ArgMatches,
     results: &Results,
@@ -175,21 +175,27 @@ fn on_results(
         let (option, place) = (format!("--format {tool}"), results.folder().display().to_string());
         return Err(ResultsError::OnlyForTraces { option, place }.into());
     }
+    keep_filtered(&mut analyses, options);
+    filters::refuse_unused(&analyses, options)?;
     let tables: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&tables)?;
-    let ranks = args.traces.common.ranks.numbers().map_err(|option| ResultsError::OnlyForTraces {
-        option,
-        place: results.folder().display().to_string(),
-    })?;
-    let is_narrowed = !ranks.is_empty() || options.model.steps.is_some();
-    let narrower = if is_narrowed { Some(narrowed(results, analyses, options, ranks)?) } else { None };
+    let ranks = args.traces.common.ranks.of_results(results)?;
+    let groups = options.across.groups.as_slice();
+    let narrower = if !ranks.is_empty() || options.model.steps.is_some() {
+        Some(narrowed(results, &analyses, options, &ranks)?)
+    } else if !groups.is_empty() {
+        let only = (!args.output.is_text()).then_some(table);
+        Some(of_groups(results, &analyses, groups, only)?)
+    } else {
+        None
+    };
     let results = narrower.as_ref().unwrap_or(results);
     let mut guarded = Inputs::default();
     guarded.add_results(results.folder());
     args.output.allow(&guarded)?;
     let exit = Exit::of_loss(results.has_loss()?);
     if args.output.is_text() {
-        let told = ToldRun::new(results, analyses, options)?;
+        let told = ToldRun::new(results, &analyses, options)?;
         args.output.write(table, &[], || text::of_analyses(&told, width()))?;
     } else {
         let batches = results.batches(table)?.ok_or_else(|| results.no_table(table))?;
@@ -201,6 +207,21 @@ fn on_results(
 /// The analyses that have answered: of dumps of memory only some do.
 fn analyses_of(outcome: &Outcome) -> Vec<&'static dyn Analysis> {
     outcome.outputs.iter().map(|(analysis, _)| *analysis).collect()
+}
+
+/// Of several analyses, leaves out those that a filter says nothing to.
+fn keep_filtered(asked: &mut Vec<&'static dyn Analysis>, options: &Options) {
+    let mut keep = |takes: &dyn Fn(&About) -> bool| {
+        if asked.iter().any(|a| takes(&a.about())) {
+            asked.retain(|a| takes(&a.about()));
+        }
+    };
+    if options.model.steps.is_some() {
+        keep(&|about| about.takes_steps);
+    }
+    if !options.across.groups.is_empty() {
+        keep(&|about| about.takes.contains(&AcrossOption::Group));
+    }
 }
 
 /// The analyses of a command in the definitions that are asked for, with their options in `options`.
@@ -226,18 +247,7 @@ fn chosen(
         }
         options.settings.set(&COLUMNS, tool).map_err(refused)?;
     }
-    // Of several analyses, those that a filter says nothing to are left out.
-    let mut keep = |takes: &dyn Fn(&About) -> bool| {
-        if asked.iter().any(|a| takes(&a.about())) {
-            asked.retain(|a| takes(&a.about()));
-        }
-    };
-    if options.model.steps.is_some() {
-        keep(&|about| about.takes_steps);
-    }
-    if !options.across.groups.is_empty() {
-        keep(&|about| about.takes.contains(&AcrossOption::Group));
-    }
+    keep_filtered(&mut asked, options);
     let analyses = compat::chosen(by, &asked);
     filters::refuse_unused(&analyses, options)?;
     Ok(analyses)
@@ -255,7 +265,7 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
     let mut options = args.traces.options(stores)?;
     if let Some(results) = args.traces.paths.results(stores) {
         let results = results.within(crate::cli::memory::limit(args.traces.common.memory_limit));
-        return on_results(&asked, args, matches, &results, &options);
+        return on_results(asked, args, matches, &results, &options);
     }
     let mut analyses = chosen(name, asked, args, matches, &mut options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();

@@ -184,8 +184,8 @@ pub fn with_readers(command: Command) -> Command {
     AcrossArgs::augment_args(CommonArgs::augment_args(command))
 }
 
-/// Options that choose ranks and steps, which some commands take with results, too.
-pub const NARROWING: [&str; 2] = ["ranks", "steps"];
+/// Options that choose ranks, steps and groups, which some commands take with results, too.
+pub const NARROWING: [&str; 3] = ["ranks", "steps", "group"];
 
 /// Refuses options that choose or read traces, because results hold what was analysed. `own` are further
 /// options of the command that only traces take, `taken` those that it takes with results.

@@ -3,7 +3,8 @@
 use clap::Args;
 use hta_job::{MeshShape, dimension_name};
 use hta_read::input::Input;
-use hta_results::run::{AlongDimension, RunError, ranks_along};
+use hta_results::results::{Results, ResultsError};
+use hta_results::run::{AlongDimension, RunError, ranks_along, ranks_along_of};
 
 // Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
@@ -34,15 +35,15 @@ impl RanksArg {
         matches!(self.ranks, Some(RankChoice::Along(_)))
     }
 
-    /// The ranges of ranks, which need no files to be known; empty for all ranks.
+    /// The ranges among the ranks of results; empty for all ranks.
     ///
     /// # Errors
-    /// When ranks are asked for by coordinates, as they were written on the command line.
-    pub fn numbers(&self) -> Result<&[(u32, u32)], String> {
+    /// When ranks are asked for by coordinates, and the results have none, or none of these.
+    pub fn of_results(&self, results: &Results) -> Result<Vec<(u32, u32)>, ResultsError> {
         match &self.ranks {
-            None => Ok(&[]),
-            Some(RankChoice::Numbers(ranges)) => Ok(&ranges.0),
-            Some(RankChoice::Along(_)) => Err("--ranks with coordinates".to_string()),
+            None => Ok(Vec::new()),
+            Some(RankChoice::Numbers(ranges)) => Ok(ranges.0.clone()),
+            Some(RankChoice::Along(asked)) => ranks_along_of(results, asked),
         }
     }
 

@@ -43,7 +43,7 @@ impl Analysis for Experts {
     fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
         let layers = JobLayers::of(job);
         let shown = GroupSelection::new(job, options);
-        let notes = notes::notes(job, &layers, &shown).into_iter();
+        let notes = notes::notes(job, &layers).into_iter();
         Output {
             tables: tables::build(job, &layers, &shown),
             notes: notes.map(|text| ViewNote { view: "", text }).collect(),

@@ -1,6 +1,5 @@
 //! What is said below the views of the layers of experts.
 
-use crate::collectives::GroupSelection;
 use crate::experts::correlation::TokenCorrelation;
 use crate::experts::imbalance::ExpertImbalance;
 use hta_base::units::{Ns, fmt_ns};
@@ -8,7 +7,7 @@ use hta_job::Job;
 use hta_job::experts::{JobLayer, JobLayers};
 use std::collections::BTreeSet;
 
-pub(super) fn notes(job: &Job, layers: &JobLayers, shown: &GroupSelection) -> Vec<String> {
+pub(super) fn notes(job: &Job, layers: &JobLayers) -> Vec<String> {
     let mut out = Vec::new();
     let mut passes = job.parts.iter().flat_map(|p| p.layers.iter()).peekable();
     if passes.peek().is_none() {
@@ -31,7 +30,7 @@ pub(super) fn notes(job: &Job, layers: &JobLayers, shown: &GroupSelection) -> Ve
         );
     }
     let is_unknown = |l: &JobLayer| l.balance.is_some_and(|b| b.load_ratio.is_none());
-    if layers.layers.iter().any(|l| shown.has(l.group) && is_unknown(l)) {
+    if layers.layers.iter().any(is_unknown) {
         out.push(
             "sizes of some exchanges are not recorded, so hot experts cannot be told from slow devices here \
              (`hta stragglers` compares all else that a rank computes): record shapes, or log the tokens of \

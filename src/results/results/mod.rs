@@ -109,6 +109,11 @@ impl Results {
         Self { memory, has_files: false, ..Self::new(place) }
     }
 
+    /// The same results with other rows in some tables.
+    pub(crate) fn with_tables(&self, memory: BTreeMap<&'static str, Vec<Batch>>) -> Self {
+        Self { memory, ..Self::new(self.folder.clone()) }
+    }
+
     /// The results at a place that may hold traces instead. What cannot be asked is for the reader of traces
     /// to tell.
     pub fn found(place: &Location) -> Option<Self> {

@@ -1,15 +1,39 @@
 //! `--ranks pp=2`: ranks by their coordinates, which the heads of the files, their names or `--mesh` tell
 //! before the files are read.
 
+use crate::results::{Results, ResultsError, columns};
 use crate::run::claims::{RankClaims, Task};
 use crate::run::error::RunError;
 use crate::run::reduce::named_places;
+use hta_analysis::mesh::tables::{MeshDimensions, RankPlaces};
+use hta_base::table::schema::Text;
 use hta_job::{Coordinates, MeshShape, RankHead, ToldMeshes, coordinates_of_heads};
 use hta_read::error::SetError;
 use hta_read::input::Input;
 use hta_read::load::head_of;
 use rayon::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+columns! {
+    NamedDimension of MeshDimensions { role: Option<Text>, replica: Option<u32>, dimension: Option<Text> }
+}
+
+columns! {
+    PlacedRank of RankPlaces {
+        rank, role: Option<Text>, replica: Option<u32>, role_rank: Option<u32>, pp: Option<u32>, tp: Option<u32>,
+        cp: Option<u32>, ep: Option<u32>, dp: Option<u32>, dp_replicate: Option<u32>, dp_shard: Option<u32>,
+    }
+}
+
+impl PlacedRank<'_> {
+    /// Its coordinates by the names of the dimensions; none in a program of one dimension, where the
+    /// coordinate is the rank.
+    fn coordinates(&self) -> Vec<(&'static str, u32)> {
+        let shards = [("dp_replicate", self.dp_replicate), ("dp_shard", self.dp_shard)];
+        let all = [("pp", self.pp), ("tp", self.tp), ("cp", self.cp), ("ep", self.ep), ("dp", self.dp)];
+        all.into_iter().chain(shards).filter_map(|(name, at)| Some((name, at?))).collect()
+    }
+}
 
 /// A dimension with a range of coordinates, both ends inclusive. Of several with one name any may hold.
 pub type AlongDimension = (String, (u32, u32));
@@ -47,6 +71,49 @@ pub fn ranks_along(
     let is_asked = |rank: &u32| names.iter().all(|name| is_along(*rank, name));
     let ranks: Vec<(u32, u32)> = heads.iter().map(|h| h.rank).filter(is_asked).map(|r| (r, r)).collect();
     if ranks.is_empty() { Err(refused("--ranks", shown(asked), reason(&programs))) } else { Ok(ranks) }
+}
+
+/// The same of the ranks of results, whose table `rank_places` has their coordinates.
+///
+/// # Errors
+/// When the table is missing or damaged, or no rank has these coordinates.
+pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec<(u32, u32)>, ResultsError> {
+    let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
+    let (mut only, mut ranks, mut sizes) = (Vec::new(), Vec::new(), BTreeMap::new());
+    results.read::<NamedDimension>(|r| {
+        only.extend(r.dimension.map(|name| (r.role.map(str::to_string), r.replica, name.to_string())));
+    })?;
+    let is_there = results.read::<PlacedRank>(|r| {
+        let mut places = r.coordinates();
+        if places.is_empty() {
+            let own =
+                only.iter().filter(|(role, replica, _)| (role.as_deref(), *replica) == (r.role, r.replica));
+            places.extend(own.map(|(.., name)| (name.as_str(), r.role_rank.unwrap_or(r.rank))));
+        }
+        for (name, at) in &places {
+            sizes
+                .entry(name.to_string())
+                .and_modify(|most: &mut u32| *most = (*at).max(*most))
+                .or_insert(*at);
+        }
+        let is_asked = |of: &str, at: u32| asked.iter().any(|(n, (a, b))| n == of && (*a..=*b).contains(&at));
+        let is_along = |name: &&str| places.iter().any(|(of, at)| of == name && is_asked(of, *at));
+        if names.iter().all(is_along) {
+            ranks.push((r.rank, r.rank));
+        }
+    })?;
+    if !is_there {
+        return Err(results.no_table(RankPlaces::SPEC));
+    }
+    if !ranks.is_empty() {
+        return Ok(ranks);
+    }
+    let known: Vec<String> = sizes.iter().map(|(name, most)| format!("{name} 0-{most}")).collect();
+    let reason = match known.is_empty() {
+        true => "these results know no coordinates of ranks: give their numbers".to_string(),
+        false => format!("no rank has these coordinates; there are {}", known.join(", ")),
+    };
+    Err(SetError::Argument { option: "--ranks", value: shown(asked), reason }.into())
 }
 
 /// What was asked for, as on the command line.

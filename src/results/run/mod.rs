@@ -10,6 +10,7 @@
 mod along;
 mod attempt;
 mod captures;
+mod chosen_groups;
 mod claims;
 mod error;
 mod flight;
@@ -24,8 +25,9 @@ mod share;
 mod which_capture;
 mod withhold;
 
-pub use along::{AlongDimension, ranks_along};
+pub use along::{AlongDimension, ranks_along, ranks_along_of};
 pub use captures::{CaptureError, read_captures};
+pub use chosen_groups::of_groups;
 pub use claims::{RankClaims, Task, are_apart, duplicate, stored_size};
 pub use error::{Refused, RunError};
 pub use narrowed::narrowed;

@@ -74,6 +74,46 @@ fn the_text_of_chosen_ranks_and_steps_of_results_is_that_of_traces() {
 }
 
 #[test]
+fn the_text_of_chosen_groups_and_coordinates_of_results_is_that_of_traces() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Heads of the other files list no groups.
+    for (sample, along) in
+        [("gpu_ddp8", None), ("gpu_ep4", Some("ep=1,ep=3")), ("gpu_pp4", Some("pp=1-2")), ("gloo_ddp4", None)]
+    {
+        let (traces, results) = analysed(sample, folder.path());
+        let same = |stem: &str, options: &[&str]| {
+            let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
+            assert_eq!(
+                text(&from.stdout),
+                text(&of.stdout),
+                "{sample} {stem} {options:?}: {}",
+                text(&from.stderr)
+            );
+            assert!(of.status.success(), "{sample} {stem} {options:?}: {}", text(&of.stderr));
+        };
+        for (stem, along) in NARROWED.iter().zip(along.iter().cycle()) {
+            same(stem, &["--ranks", along]);
+        }
+        let listed =
+            hta(&["query", "SELECT process_group FROM process_groups", &results, "--format", "json"]);
+        let listed: Vec<serde_json::Value> =
+            serde_json::from_slice(&listed.stdout).expect("the groups of the job");
+        for group in listed.iter().take(3).filter_map(|row| row["process_group"].as_str()) {
+            for stem in ["collectives", "communication", "sync", "efficiency", "fabric", "experts"] {
+                same(stem, &["--group", group]);
+            }
+            same("collectives", &["--group", group, "--table", "collectives", "--format", "csv"]);
+            same("sync", &["--group", group, "--table", "sync", "--format", "csv"]);
+        }
+        let nobody = hta(&["sync", &results, "--group", "nobody"]);
+        let errors = text(&nobody.stderr);
+        assert!(errors.contains("expected a process group of the traces, found none like it"), "{errors}");
+        let nowhere = hta(&["idle", &results, "--ranks", "cp=7"]);
+        assert!(text(&nowhere.stderr).contains("no rank has these coordinates; there are"));
+    }
+}
+
+#[test]
 fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (traces, results) = analysed("gpu_ddp8", folder.path());
@@ -89,7 +129,7 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
         (&["kernels", &results, "--by", "op"][..], "cannot use --by: expected traces, found the results in"),
         (&["stragglers", &results, "--ranks", "0"], "cannot use --ranks for `stragglers` of results"),
         (&["kernels", &results, "--steps", "11-12"], "has figures of all steps together"),
-        (&["kernels", &results, "--ranks", "pp=0"], "cannot use --ranks with coordinates: expected traces"),
+        (&["kernels", &results, "--group", "dp"], "answers for all process groups: leave --group out"),
         (&["idle", &results, "--ranks", "77"], "cannot find the ranks asked for: the set holds ranks 0-7"),
         (
             &["idle", &results, "--steps", "77"],
