@@ -20,8 +20,9 @@ columns! {
 
 columns! {
     PlacedRank of RankPlaces {
-        rank, role: Option<Text>, replica: Option<u32>, role_rank: Option<u32>, pp: Option<u32>, tp: Option<u32>,
-        cp: Option<u32>, ep: Option<u32>, dp: Option<u32>, dp_replicate: Option<u32>, dp_shard: Option<u32>,
+        rank, role: Option<Text>, replica: Option<u32>, role_rank: Option<u32>, pp: Option<u32>,
+        tp: Option<u32>, cp: Option<u32>, ep: Option<u32>, dp: Option<u32>,
+        dp_replicate: Option<u32>, dp_shard: Option<u32>,
     }
 }
 
