@@ -37,6 +37,7 @@ mod words;
 
 pub use comparability::Comparability;
 pub use owners::KEYS_OF_TRACES;
+pub(crate) use pair::ComparedExtent;
 pub use pair::RunPair;
 pub use population::PopulationError;
 pub use read_set::ComparedRun;

@@ -18,6 +18,18 @@ pub struct RunPair {
     test: ComparedRun,
 }
 
+/// What of two runs is compared; all of both where steps cannot be.
+pub(crate) struct ComparedExtent {
+    /// The ranks of base and test.
+    pub(crate) ranks: [Option<BTreeSet<u32>>; 2],
+    /// The iterations of an engine in both, as `diff_iterations` has them.
+    pub(crate) iterations: Batch,
+    /// Whether kernels are compared by what they do, because no name of one is on both sides.
+    pub(crate) is_by_category: bool,
+    /// Whether both know which part of their communication is waiting and which transfer.
+    pub(crate) is_divided: bool,
+}
+
 impl RunPair {
     /// Leaves ranks of which one run cannot tell out of both.
     pub fn new(mut base: ComparedRun, mut test: ComparedRun) -> Self {
@@ -41,25 +53,25 @@ impl RunPair {
         Some(causes::compare(self.base.findings.as_deref()?, self.test.findings.as_deref()?))
     }
 
-    /// Whether kernels are compared by what they do, because no name of one is on both sides.
-    pub(crate) fn is_by_category(&self, options: &Options) -> bool {
-        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
-        chosen.is_ok_and(|p| p.has_two_vendors())
-    }
-
-    /// The ranks of each that are compared; `None` where steps cannot be.
-    pub(crate) fn ranks(&self, options: &Options) -> [Option<BTreeSet<u32>>; 2] {
-        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
-        let ranks = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.rank).collect();
-        chosen.map_or([None, None], |p| [&p.base, &p.test].map(|side| Some(ranks(side))))
-    }
-
-    /// The iterations of an engine in both, as `diff_iterations` has them; of all ranks where steps cannot be
-    /// compared.
-    pub(crate) fn iterations(&self, options: &Options) -> Batch {
-        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
-        let all = || self.sets().map(|set| set.iterations.iter().collect());
-        IterationChanges::new(chosen.map_or_else(|_| all(), |p| p.iterations())).table()
+    /// What of both is compared.
+    pub(crate) fn extent(&self, options: &Options) -> ComparedExtent {
+        match Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some()) {
+            Ok(p) => {
+                let ranks = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.rank).collect();
+                ComparedExtent {
+                    ranks: [&p.base, &p.test].map(|side| Some(ranks(side))),
+                    iterations: IterationChanges::new(p.iterations()).table(),
+                    is_by_category: p.has_two_vendors(),
+                    is_divided: p.is_divided,
+                }
+            }
+            Err(_) => ComparedExtent {
+                ranks: [None, None],
+                iterations: IterationChanges::new(self.sets().map(|s| s.iterations.iter().collect())).table(),
+                is_by_category: false,
+                is_divided: true,
+            },
+        }
     }
 
     /// What they are compared by.

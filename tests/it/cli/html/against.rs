@@ -369,3 +369,26 @@ fn no_name_of_either_run_breaks_out_of_the_data() {
         );
     }
 }
+
+/// One rank alone cannot tell waiting from transfer.
+#[test]
+fn waiting_and_transfer_are_one_part_everywhere_where_one_run_cannot_tell_them_apart() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples/gpu_ddp8");
+    let [all, one] = ["all", "one"].map(|name| dir.path().join(name));
+    analyze(shown(&sample), &all, &[]);
+    analyze(shown(&sample), &one, &["--ranks", "0"]);
+    let Answer { page, .. } = against(&all, &one);
+    let (account, parts) = (figures(&page, "account"), figures(&page, "parts"));
+    let whole = whole(&account, "unmatched");
+    assert!(whole.0 > Some(0.0) && whole.0 == whole.1, "the same rank is compared with itself: {whole:?}");
+    for name in ["waiting", "transfer"] {
+        assert!(account.keys().all(|(group, of)| of != name && group != name), "{:?}", account.keys());
+        let of_diff = &parts[&("step time".to_string(), name.to_string())];
+        assert_eq!((of_diff.0, of_diff.1), (Some(0.0), Some(0.0)), "{name}");
+    }
+    assert_eq!(parts[&("step time".to_string(), "unmatched".to_string())].0, whole.0);
+    // With itself, the run of all ranks knows both.
+    let Answer { page, .. } = against(&all, &all);
+    assert!(figures(&page, "account").keys().any(|(_, name)| name == "waiting"));
+}

@@ -19,20 +19,35 @@ const STEP: Comparison = Comparison {
 const PARTS: Comparison = Comparison { by: &["part"], ..STEP };
 const OWNERS: Comparison = Comparison { by: &["part", "cause"], ..STEP };
 
+/// Waiting and transfer are unmatched where only one run can tell them apart, as in `hta diff`.
+fn undivided(mut key: Vec<Value>) -> Vec<Value> {
+    for part in key.iter_mut().take(1).filter(|part| matches!(part.text(), Some("waiting" | "transfer"))) {
+        *part = Value::Text("unmatched".into());
+    }
+    key
+}
+
 /// The account of time of the ranks that are compared: what a step of a device consists of, and what owns the
-/// lost time.
+/// lost time. `is_divided`: both runs know waiting and transfer.
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn account(runs: [RunOfRanks; 2], texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn account(
+    runs: [RunOfRanks; 2],
+    is_divided: bool,
+    texts: &mut Texts,
+) -> Result<Grid, ResultsError> {
     let mut grid = figures("time_account");
     let mut add = |group: &str, name: &str, better: Better, figure: Option<&ComparedFigure>| {
         let what = FigureName { group, name, unit: "ns", better };
         figure.into_iter().for_each(|figure| push(&mut grid, texts, what, figure));
     };
-    let rows = |of: &Comparison| of.rows_of_ranks(runs).map_err(ResultsError::of_view);
-    let (parts, owners) = (rows(&PARTS)?, rows(&OWNERS)?);
-    for step in rows(&STEP)? {
+    let rows = |of: Comparison| {
+        let of = if is_divided { of } else { Comparison { key: undivided, ..of } };
+        of.rows_of_ranks(runs).map_err(ResultsError::of_view)
+    };
+    let (parts, owners) = (rows(PARTS)?, rows(OWNERS)?);
+    for step in rows(STEP)? {
         add("", "a step of a device", Better::Less, step.figures.first());
     }
     for (column, name) in TIME_PARTS {

@@ -20,7 +20,7 @@ mod serving;
 mod totals;
 
 use crate::diff::comparable::SetDifferences;
-use crate::diff::{BY, ComparedRun, DiffBasis, RunPair};
+use crate::diff::{BY, ComparedExtent, ComparedRun, DiffBasis, RunPair};
 use crate::output::html::grid::{Grid, Section};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
@@ -28,7 +28,6 @@ use hta_analysis::api::{Options, Output};
 use hta_base::table;
 use hta_base::table::compare::RunOfRanks;
 use hta_base::table::schema::{Batch, Text};
-use std::collections::BTreeSet;
 
 /// Number of sentences of `hta diff` that the page opens with.
 const VERDICT: usize = 2;
@@ -44,13 +43,8 @@ pub struct Against {
     pub output: Option<Output>,
     /// The same by category of kernels.
     categories: Vec<Batch>,
-    /// Whether names of kernels are of no use, so that categories stand for them.
-    is_by_category: bool,
+    extent: ComparedExtent,
     causes: Option<Batch>,
-    /// Iterations of an engine by phase and batch.
-    iterations: Batch,
-    /// The ranks of the baseline and of this run that are compared; `None`: all.
-    ranks: [Option<BTreeSet<u32>>; 2],
     population: Vec<String>,
     pub differences: SetDifferences,
     /// What cannot be compared, and why.
@@ -72,10 +66,8 @@ impl Against {
             shown,
             output: None,
             categories: Vec::new(),
-            is_by_category: pair.is_by_category(options),
+            extent: pair.extent(options),
             causes: None,
-            iterations: pair.iterations(options),
-            ranks: pair.ranks(options),
             population: Vec::new(),
             differences: SetDifferences::default(),
             notes: pair.notes().cloned().collect(),
@@ -137,7 +129,7 @@ impl Against {
             let tables = output.tables.as_slice();
             add("parts", names::parts(tables, texts));
             add("steps", names::steps(self.pair.sets(), texts));
-            if !self.is_by_category {
+            if !self.extent.is_by_category {
                 add("kernels", names::names(tables, "kernels_by_name", texts));
             }
             add("categories", names::names(&self.categories, "kernel_categories", texts));
@@ -145,11 +137,11 @@ impl Against {
         if let Some(table) = &self.causes {
             add("causes", names::causes(table, texts));
         }
-        let [of_base, of_this] = &self.ranks;
+        let [of_base, of_this] = &self.extent.ranks;
         let both: [RunOfRanks; 2] = [(base, of_base.as_ref()), (this, of_this.as_ref())];
         let mut notes = self.notes.clone();
         for (name, words, part) in [
-            ("account", "the account of time", account::account(both, texts)),
+            ("account", "the account of time", account::account(both, self.extent.is_divided, texts)),
             ("efficiency", "efficiency", account::efficiency(this, base, texts)),
             ("memory", "peaks of memory", peaks::memory(this, base, texts)),
         ] {
@@ -162,7 +154,7 @@ impl Against {
                 grid => add(name, grid?),
             }
         }
-        add("serving", serving::serving(&self.iterations, texts));
+        add("serving", serving::serving(&self.extent.iterations, texts));
         section.notes = notes;
         Ok(section)
     }
