@@ -44,7 +44,9 @@ pub(crate) fn slow_places(fabric: &Fabric) -> Vec<String> {
                     .to_string(),
             );
         }
-        notes.push(format!("do: {}", fabric.action(slow)));
+    }
+    if !notes.is_empty() {
+        notes.push("what its repair saves, and what to do: `hta diagnosis`".to_string());
     }
     let is_seen = fabric.groups.iter().any(|g| g.factor.is_some());
     if notes.is_empty() && is_seen {
