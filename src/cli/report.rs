@@ -12,7 +12,6 @@ use hta_results::output::inputs::Inputs;
 use hta_results::output::{text, unfinished};
 use hta_results::results::{Results, ResultsError};
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 pub const AFTER_HELP: &str = "\
@@ -128,7 +127,6 @@ fn warn(against: &Against) {
 pub fn leave(folder: &Folder, options: &PageOptions) -> Result<(), ResultsError> {
     let path = folder.work().join("report.html");
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
-    let mut out = BufWriter::with_capacity(1 << 16, File::create(path).map_err(failed)?);
-    write(&folder.results(), None, options, &mut out)?;
-    out.flush().map_err(failed)
+    let mut out = File::create(path).map_err(failed)?;
+    write(&folder.results(), None, options, &mut out)
 }

@@ -15,7 +15,7 @@ use crate::results::{Results, ResultsError};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 /// An editor that opens a file at a line by a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -75,12 +75,13 @@ pub fn write(
     results: &Results,
     against: Option<&Against>,
     options: &PageOptions,
-    out: &mut (impl Write + Send),
+    out: &mut (dyn Write + Send),
 ) -> Result<(), ResultsError> {
+    let mut out = BufWriter::with_capacity(1 << 16, out);
     let failed = |source| ResultsError::Write { path: "report.html".to_string(), source };
     let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
     // Most bytes of the page precede its data, so they are written while the data is gathered.
-    let (gathered, begun) = rayon::join(|| gather_all(results, against), || fill(before, out));
+    let (gathered, begun) = rayon::join(|| gather_all(results, against), || fill(before, &mut out));
     let (Gathered { set, sections }, against, texts) = gathered?;
     begun.map_err(failed)?;
     let data = Data {
@@ -94,7 +95,8 @@ pub fn write(
         texts: texts.texts(),
         cut_texts: texts.cut(),
     };
-    write_data(&data, out).and_then(|()| fill(after, out)).map_err(failed)
+    let written = write_data(&data, &mut out).and_then(|()| fill(after, &mut out));
+    written.and_then(|()| out.flush()).map_err(failed)
 }
 
 /// The data of the page.
