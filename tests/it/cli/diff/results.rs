@@ -58,11 +58,13 @@ fn results_are_compared_as_their_traces_are() {
     for (base, test) in all.filter(|(b, t)| b != t || *b == 3) {
         let [traces, results] = ["t", "r"].map(|kind| [format!("{kind}{base}"), format!("{kind}{test}")]);
         let of = |sides: &[String; 2], options: &[&str]| diff(&sides[0], &sides[1], options);
-        for options in [&["--force"][..], &["--force", "--by", "category", "--short-names"], &[]] {
+        let forced = of(&traces, &["--force"]);
+        assert_eq!(of(&results, &["--force"]), forced, "{base} {test}");
+        let mixed = [traces[0].clone(), results[1].clone()];
+        assert_eq!(of(&mixed, &["--force"]), forced, "{base} {test}");
+        for options in [&["--force", "--by", "category", "--short-names"][..], &[]] {
             assert_eq!(of(&results, options), of(&traces, options), "{base} {test} {options:?}");
         }
-        let mixed = [traces[0].clone(), results[1].clone()];
-        assert_eq!(of(&mixed, &["--force"]), of(&traces, &["--force"]), "{base} {test}");
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Page, analyze, hta, shown};
 use hta_testkit::{Collective, Format, TraceBuilder, us};
 use serde_json::Value;
+use std::sync::OnceLock;
 
 const RANKS: u32 = 300;
 const STEPS: i64 = 150;
@@ -29,7 +30,13 @@ fn rank(rank: u32) -> TraceBuilder {
     t
 }
 
-fn set() -> (tempfile::TempDir, Page, String) {
+/// The page, and the folder of the results.
+fn set() -> &'static (tempfile::TempDir, Page, String) {
+    static MADE: OnceLock<(tempfile::TempDir, Page, String)> = OnceLock::new();
+    MADE.get_or_init(make)
+}
+
+fn make() -> (tempfile::TempDir, Page, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let traces = dir.path().join("traces");
     std::fs::create_dir(&traces).expect("a folder can be made");
@@ -37,17 +44,18 @@ fn set() -> (tempfile::TempDir, Page, String) {
         let bytes = rank(r).to_bytes(&Format::default());
         std::fs::write(traces.join(format!("rank_{r}.json")), bytes).expect("a file can be written");
     }
-    let page = analyze(shown(&traces), &dir.path().join("out"), &["--no-events"]);
-    let input = shown(&traces).to_string();
-    (dir, page, input)
+    let results = dir.path().join("out");
+    let page = analyze(shown(&traces), &results, &["--no-events"]);
+    let results = shown(&results).to_string();
+    (dir, page, results)
 }
 
 #[test]
 fn a_set_of_many_ranks_and_steps_is_joined_without_losing_a_nanosecond() {
-    let (_dir, page, input) = set();
+    let (_, page, results) = set();
     assert!(page.html.len() < 8_000_000, "{} bytes", page.html.len());
     let of = |analysis: &str, table: &str| -> Vec<Value> {
-        let run = hta(&[analysis, &input, "--format", "json", "--table", table]);
+        let run = hta(&[analysis, results, "--format", "json", "--table", table]);
         serde_json::from_slice(&run.stdout).expect("rows")
     };
     let total = |rows: &[Value], column: &str| rows.iter().filter_map(|r| r[column].as_i64()).sum::<i64>();
@@ -87,7 +95,7 @@ fn a_set_of_many_ranks_and_steps_is_joined_without_losing_a_nanosecond() {
 
 #[test]
 fn the_page_says_what_it_has_joined() {
-    let (_dir, page, _) = set();
+    let (_, page, _) = set();
     let notes = |section: &str, grid: &str| page.grid(section, grid)["notes"].to_string();
     assert!(
         notes("stragglers", "delays").contains("3 consecutive ranks and 2 consecutive steps"),
