@@ -15,7 +15,9 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 columns! {
-    NamedDimension of MeshDimensions { role: Option<Text>, replica: Option<u32>, dimension: Option<Text> }
+    NamedDimension of MeshDimensions {
+        role: Option<Text>, replica: Option<u32>, dimension: Option<Text>, size: u32, stride: Option<u32>,
+    }
 }
 
 columns! {
@@ -82,14 +84,18 @@ pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec
     let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
     let (mut only, mut ranks, mut sizes) = (Vec::new(), Vec::new(), BTreeMap::new());
     results.read::<NamedDimension>(|r| {
-        only.extend(r.dimension.map(|name| (r.role.map(str::to_string), r.replica, name.to_string())));
+        // The one dimension of a program.
+        let name = r.dimension.filter(|_| r.size > 1 && r.stride == Some(1));
+        only.extend(name.map(|name| (r.role.map(str::to_string), r.replica, name.to_string(), r.size)));
     })?;
     let is_there = results.read::<PlacedRank>(|r| {
         let mut places = r.coordinates();
         if places.is_empty() {
-            let own =
-                only.iter().filter(|(role, replica, _)| (role.as_deref(), *replica) == (r.role, r.replica));
-            places.extend(own.map(|(.., name)| (name.as_str(), r.role_rank.unwrap_or(r.rank))));
+            let at = r.role_rank.unwrap_or(r.rank);
+            let is_own = |of: &&(Option<String>, Option<u32>, String, u32)| {
+                (of.0.as_deref(), of.1) == (r.role, r.replica) && at < of.3
+            };
+            places.extend(only.iter().filter(is_own).map(|of| (of.2.as_str(), at)));
         }
         for (name, at) in &places {
             sizes
