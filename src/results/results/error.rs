@@ -26,6 +26,10 @@ pub enum ResultsError {
     )]
     NotNarrowed { option: &'static str, analysis: &'static str },
     #[error(
+        "cannot use {option} for `{analysis}` of results: its figures are made of more than its tables hold"
+    )]
+    NotHeld { option: &'static str, analysis: &'static str },
+    #[error(
         "cannot use --steps for `{analysis}` of results: `{table}` has figures of all steps together, of \
          which none of one step can be taken"
     )]
@@ -56,7 +60,9 @@ impl ResultsError {
             ResultsError::TooLarge { .. } => {
                 Some("raise --memory-limit; a small file that unpacks to so much may be damaged")
             }
-            ResultsError::NotNarrowed { .. } | ResultsError::OfAllSteps { .. } => {
+            ResultsError::NotNarrowed { .. }
+            | ResultsError::NotHeld { .. }
+            | ResultsError::OfAllSteps { .. } => {
                 Some("leave it out, or give the traces instead of the results")
             }
             ResultsError::NoSuchRank(_) => None,

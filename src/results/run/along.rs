@@ -79,7 +79,7 @@ pub fn ranks_along(
 /// The same of the ranks of results, whose table `rank_places` has their coordinates.
 ///
 /// # Errors
-/// When the table is missing or damaged, or no rank has these coordinates.
+/// When the table is damaged, or no rank has these coordinates.
 pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec<(u32, u32)>, ResultsError> {
     let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
     let (mut only, mut ranks, mut sizes) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -100,8 +100,10 @@ pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec
         for (name, at) in &places {
             sizes
                 .entry(name.to_string())
-                .and_modify(|most: &mut u32| *most = (*at).max(*most))
-                .or_insert(*at);
+                .and_modify(|(least, most): &mut (u32, u32)| {
+                    (*least, *most) = ((*at).min(*least), (*at).max(*most))
+                })
+                .or_insert((*at, *at));
         }
         let is_asked = |of: &str, at: u32| asked.iter().any(|(n, (a, b))| n == of && (*a..=*b).contains(&at));
         let is_along = |name: &&str| places.iter().any(|(of, at)| of == name && is_asked(of, *at));
@@ -109,14 +111,15 @@ pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec
             ranks.push((r.rank, r.rank));
         }
     })?;
-    if !is_there {
-        return Err(results.no_table(RankPlaces::SPEC));
-    }
     if !ranks.is_empty() {
         return Ok(ranks);
     }
-    let known: Vec<String> = sizes.iter().map(|(name, most)| format!("{name} 0-{most}")).collect();
+    let known: Vec<String> =
+        sizes.iter().map(|(name, (least, most))| format!("{name} {least}-{most}")).collect();
     let reason = match known.is_empty() {
+        true if !is_there => {
+            "these results have no table `rank_places` (analysis `mesh`): give numbers of ranks".to_string()
+        }
         true => "these results know no coordinates of ranks: give their numbers".to_string(),
         false => format!("no rank has these coordinates; there are {}", known.join(", ")),
     };

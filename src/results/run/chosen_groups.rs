@@ -27,10 +27,14 @@ const GROUP: &str = "process_group";
 /// the group is not known.
 const WITH_ALL_RANKS: [&str; 2] = [Efficiencies::SPEC.name, Syncs::SPEC.name];
 
+/// The analysis whose rows depend on the groups that are chosen: it judges the waiting of their calls alone.
+const JUDGES: &str = "stragglers";
+
 /// The results of groups with these names: of the table `only`, or of all tables that the text is made of.
 ///
 /// # Errors
-/// When there is no such group, or a table is missing or damaged.
+/// When there is no such group, the rows of an analysis depend on the choice, or a table is missing or
+/// damaged.
 pub fn of_groups(
     results: &Results,
     analyses: &[&'static dyn Analysis],
@@ -38,6 +42,9 @@ pub fn of_groups(
     only: Option<&'static TableSpec>,
 ) -> Result<Results, ResultsError> {
     let shown = shown_groups(results, asked)?;
+    if analyses.iter().any(|analysis| analysis.stem() == JUDGES) {
+        return Err(ResultsError::NotNarrowed { option: "--group", analysis: JUDGES });
+    }
     let mut tables: BTreeMap<&'static str, Vec<Batch>> = BTreeMap::new();
     for analysis in analyses {
         let about = analysis.about();

@@ -48,12 +48,14 @@ pub fn narrowed(
 ) -> Result<Results, ResultsError> {
     let option = if ranks.is_empty() { "--steps" } else { "--ranks" };
     let chosen = chosen_ranks(results, ranks)?;
-    let compares = |a: &&&dyn Analysis| {
-        let about = a.about();
-        about.joins_ranks || about.joins_peers || !about.kept_tables.is_empty()
-    };
-    if let Some(analysis) = analyses.iter().find(compares) {
-        return Err(ResultsError::NotNarrowed { option, analysis: analysis.stem() });
+    for analysis in analyses {
+        let (about, analysis) = (analysis.about(), analysis.stem());
+        if about.joins_ranks || about.joins_peers {
+            return Err(ResultsError::NotNarrowed { option, analysis });
+        }
+        if !about.kept_tables.is_empty() {
+            return Err(ResultsError::NotHeld { option, analysis });
+        }
     }
     let of_ranks = |spec| divided(results, spec, &chosen);
     let mut inventory: BTreeMap<u32, Partial> =

@@ -102,6 +102,9 @@ fn the_text_of_chosen_groups_and_coordinates_of_results_is_that_of_traces() {
             for stem in ["collectives", "communication", "sync", "efficiency", "fabric", "experts"] {
                 same(stem, &["--group", group]);
             }
+            let judged = hta(&["stragglers", &results, "--group", group]);
+            let errors = text(&judged.stderr);
+            assert!(errors.contains("cannot use --group for `stragglers` of results"), "{errors}");
             same("collectives", &["--group", group, "--table", "collectives", "--format", "csv"]);
             same("sync", &["--group", group, "--table", "sync", "--format", "csv"]);
         }
@@ -128,6 +131,8 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
     for (args, word) in [
         (&["kernels", &results, "--by", "op"][..], "cannot use --by: expected traces, found the results in"),
         (&["stragglers", &results, "--ranks", "0"], "cannot use --ranks for `stragglers` of results"),
+        (&["stragglers", &results, "--group", "dp"], "expected a process group of the traces, found none"),
+        (&["ops", &results, "--ranks", "0"], "its figures are made of more than its tables hold"),
         (&["kernels", &results, "--steps", "11-12"], "has figures of all steps together"),
         (&["kernels", &results, "--group", "dp"], "answers for all process groups: leave --group out"),
         (&["idle", &results, "--ranks", "77"], "cannot find the ranks asked for: the set holds ranks 0-7"),
