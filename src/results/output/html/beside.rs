@@ -19,13 +19,14 @@ pub(crate) fn has_keys(section: &str) -> bool {
 }
 
 /// Adds the figures of the baseline to the grids of this run. Texts of both must have the same indices.
-pub(crate) fn add(this: &mut Sections, base: &Sections) {
+/// Columns `apart` are not figures of one thing in both runs.
+pub(crate) fn add(this: &mut Sections, base: &Sections, apart: &[&str]) {
     for (section, grid, key) in compared() {
         let of_base = base.iter().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid(grid));
         let of_this = this.iter_mut().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid_mut(grid));
         if let Some((this, base)) = of_this.zip(of_base) {
             let places = places(this, base, &key);
-            this.set_baseline(base, &places, &key);
+            this.set_baseline(base, &places, &[key.as_slice(), apart].concat());
         }
     }
 }
@@ -90,7 +91,7 @@ mod tests {
     fn beside(this: &[(u32, i64)], base: &[(u32, i64)]) -> serde_json::Value {
         let section = |rows| vec![("lines", Section::default().with("lines", grid(rows)))];
         let mut both: Sections = section(this);
-        add(&mut both, &section(base));
+        add(&mut both, &section(base), &[]);
         let all = serde_json::to_value(&both[0].1).expect("a section is JSON");
         let columns = &all["grids"]["lines"]["columns"];
         assert!(

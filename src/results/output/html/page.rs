@@ -125,7 +125,7 @@ fn gather_all(
         (false, false) => KeptSection::Not,
     };
     let Gathered { set, mut sections } = gather(against.base(), kept, Room::SECOND, &mut texts)?;
-    beside::add(&mut gathered.sections, &sections);
+    beside::add(&mut gathered.sections, &sections, against.apart());
     sections.retain(|(name, _)| COMPARED.contains(name));
     let baseline = Baseline { folder: against.base().folder().display().to_string(), set, sections };
     Ok((gathered, Some(baseline), texts))

@@ -388,6 +388,12 @@ fn waiting_and_transfer_are_one_part_everywhere_where_one_run_cannot_tell_them_a
         assert_eq!((of_diff.0, of_diff.1), (Some(0.0), Some(0.0)), "{name}");
     }
     assert_eq!(parts[&("step time".to_string(), "unmatched".to_string())].0, whole.0);
+    assert!(account.keys().all(|(group, _)| group != "unmatched"), "{:?}", account.keys());
+    // The sections of the page set the same beside each other.
+    for grid in ["account", "lanes", "steps", "cells"] {
+        let has_base = |column: &str| page.column("breakdown", grid, column).get("base").is_some();
+        assert!(has_base("idle_ns") && !has_base("waiting_ns") && !has_base("transfer_ns"), "{grid}");
+    }
     // With itself, the run of all ranks knows both.
     let Answer { page, .. } = against(&all, &all);
     assert!(figures(&page, "account").keys().any(|(_, name)| name == "waiting"));

@@ -57,6 +57,10 @@ pub(crate) fn account(
         let of_part = parts.iter().find(|row| row.key.first().and_then(Value::text) == part);
         let Some(figure) = of_part.and_then(|row| row.figures.first()).filter(is_there) else { continue };
         add("", name, better, Some(figure));
+        // What only one run can tell apart has owners in that run only.
+        if !is_divided && name == "unmatched" {
+            continue;
+        }
         for row in owners.iter().filter(|row| row.key.first().and_then(Value::text) == part) {
             let Some(owner) = row.key.get(1).and_then(Value::text) else { continue };
             add(name, &owner.replace('_', " "), better, row.figures.first());

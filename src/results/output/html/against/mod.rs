@@ -88,6 +88,11 @@ impl Against {
         &self.base
     }
 
+    /// Columns that one run divides and the other does not.
+    pub(crate) fn apart(&self) -> &'static [&'static str] {
+        if self.extent.is_divided { &[] } else { &["waiting_ns", "transfer_ns", "unmatched_ns"] }
+    }
+
     fn diff(&mut self, options: &mut Options) {
         // A set without ranks has a note already.
         let Ok(DiffBasis { population, differences }) = self.pair.basis(options) else { return };
