@@ -165,7 +165,7 @@ fn on_results(
     mut analyses: Vec<&'static dyn Analysis>,
     args: &AnalysisArgs,
     matches: &ArgMatches,
-    results: &Results,
+    results: Results,
     options: &Options,
 ) -> anyhow::Result<Exit> {
     let settings = analyses.iter().flat_map(|a| a.about().settings);
@@ -179,23 +179,22 @@ fn on_results(
     filters::refuse_unused(&analyses, options)?;
     let tables: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&tables)?;
-    let ranks = args.traces.common.ranks.of_results(results)?;
+    let ranks = args.traces.common.ranks.of_results(&results)?;
     let groups = options.across.groups.as_slice();
-    let narrower = if !ranks.is_empty() || options.model.steps.is_some() {
-        Some(narrowed(results, &analyses, options, &ranks)?)
+    let results = if !ranks.is_empty() || options.model.steps.is_some() {
+        narrowed(&results, &analyses, options, &ranks)?
     } else if !groups.is_empty() {
         let only = (!args.output.is_text()).then_some(table);
-        Some(of_groups(results, &analyses, groups, only)?)
+        of_groups(results, &analyses, groups, only)?
     } else {
-        None
+        results
     };
-    let results = narrower.as_ref().unwrap_or(results);
     let mut guarded = Inputs::default();
     guarded.add_results(results.folder());
     args.output.allow(&guarded)?;
     let exit = Exit::of_loss(results.has_loss()?);
     if args.output.is_text() {
-        let told = ToldRun::new(results, &analyses, options)?;
+        let told = ToldRun::new(&results, &analyses, options)?;
         args.output.write(table, &[], || text::of_analyses(&told, width()))?;
     } else {
         let batches = results.batches(table)?.ok_or_else(|| results.no_table(table))?;
@@ -265,7 +264,7 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
     let mut options = args.traces.options(stores)?;
     if let Some(results) = args.traces.paths.results(stores) {
         let results = results.within(crate::cli::memory::limit(args.traces.common.memory_limit));
-        return on_results(asked, args, matches, &results, &options);
+        return on_results(asked, args, matches, results, &options);
     }
     let mut analyses = chosen(name, asked, args, matches, &mut options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();

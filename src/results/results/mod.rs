@@ -110,8 +110,8 @@ impl Results {
     }
 
     /// The same results with other rows in some tables.
-    pub(crate) fn with_tables(&self, memory: BTreeMap<&'static str, Vec<Batch>>) -> Self {
-        Self { memory, ..Self::new(self.folder.clone()) }
+    pub(crate) fn with_tables(self, memory: BTreeMap<&'static str, Vec<Batch>>) -> Self {
+        Self { memory, ..self }
     }
 
     /// The results at a place that may hold traces instead. What cannot be asked is for the reader of traces

@@ -12,7 +12,7 @@ use hta_read::error::SetError;
 use hta_read::input::Input;
 use hta_read::load::head_of;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 columns! {
     NamedDimension of MeshDimensions {
@@ -65,13 +65,11 @@ pub fn ranks_along(
     let refused = |option, value: String, reason| SetError::Argument { option, value, reason }.into();
     let given = || mesh.map_or_else(String::new, MeshShape::to_string);
     let programs = coordinates_of_heads(&heads, &told).map_err(|why| refused("--mesh", given(), why))?;
-    let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
-    let is_along = |rank: u32, name: &str| {
+    let place = |rank: u32, name: &str| {
         let of_mesh = || programs.iter().find(|p| p.holds(rank))?.along(rank, name);
-        let place = of_mesh().or_else(|| told.files.get(&rank)?.along(name).filter(|_| mesh.is_none()));
-        place.is_some_and(|at| asked.iter().any(|(n, (a, b))| n == name && (*a..=*b).contains(&at)))
+        of_mesh().or_else(|| told.files.get(&rank)?.along(name).filter(|_| mesh.is_none()))
     };
-    let is_asked = |rank: &u32| names.iter().all(|name| is_along(*rank, name));
+    let is_asked = |rank: &u32| are_asked(asked, |name| place(*rank, name));
     let ranks: Vec<(u32, u32)> = heads.iter().map(|h| h.rank).filter(is_asked).map(|r| (r, r)).collect();
     if ranks.is_empty() { Err(refused("--ranks", shown(asked), reason(&programs))) } else { Ok(ranks) }
 }
@@ -81,7 +79,6 @@ pub fn ranks_along(
 /// # Errors
 /// When the table is damaged, or no rank has these coordinates.
 pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec<(u32, u32)>, ResultsError> {
-    let names: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
     let (mut only, mut ranks, mut sizes) = (Vec::new(), Vec::new(), BTreeMap::new());
     results.read::<NamedDimension>(|r| {
         // The one dimension of a program.
@@ -105,9 +102,7 @@ pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec
                 })
                 .or_insert((*at, *at));
         }
-        let is_asked = |of: &str, at: u32| asked.iter().any(|(n, (a, b))| n == of && (*a..=*b).contains(&at));
-        let is_along = |name: &&str| places.iter().any(|(of, at)| of == name && is_asked(of, *at));
-        if names.iter().all(is_along) {
+        if are_asked(asked, |name| places.iter().find(|(of, _)| *of == name).map(|(_, at)| *at)) {
             ranks.push((r.rank, r.rank));
         }
     })?;
@@ -124,6 +119,12 @@ pub fn ranks_along_of(results: &Results, asked: &[AlongDimension]) -> Result<Vec
         false => format!("no rank has these coordinates; there are {}", known.join(", ")),
     };
     Err(SetError::Argument { option: "--ranks", value: shown(asked), reason }.into())
+}
+
+/// Whether coordinates are those that are asked for, along all dimensions that are named.
+fn are_asked(asked: &[AlongDimension], place: impl Fn(&str) -> Option<u32>) -> bool {
+    let holds = |name: &str, at| asked.iter().any(|(n, (a, b))| n == name && (*a..=*b).contains(&at));
+    asked.iter().all(|(name, _)| place(name).is_some_and(|at| holds(name, at)))
 }
 
 /// What was asked for, as on the command line.

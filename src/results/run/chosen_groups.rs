@@ -5,8 +5,7 @@
 //! changes no row of the rest, but only what is summed over rows.
 
 use crate::results::{Results, ResultsError, columns, is_told_from};
-use arrow_array::{BooleanArray, RecordBatch};
-use arrow_select::filter::filter_record_batch;
+use crate::run::narrowed::kept_rows;
 use hta_analysis::api::Analysis;
 use hta_analysis::collectives::tables::ProcessGroups;
 use hta_analysis::efficiency::Efficiencies;
@@ -36,12 +35,12 @@ const JUDGES: &str = "stragglers";
 /// When there is no such group, the rows of an analysis depend on the choice, or a table is missing or
 /// damaged.
 pub fn of_groups(
-    results: &Results,
+    results: Results,
     analyses: &[&'static dyn Analysis],
     asked: &[String],
     only: Option<&'static TableSpec>,
 ) -> Result<Results, ResultsError> {
-    let shown = shown_groups(results, asked)?;
+    let shown = shown_groups(&results, asked)?;
     if analyses.iter().any(|analysis| analysis.stem() == JUDGES) {
         return Err(ResultsError::NotNarrowed { option: "--group", analysis: JUDGES });
     }
@@ -91,10 +90,9 @@ fn shown_groups(results: &Results, asked: &[String]) -> Result<BTreeSet<String>,
 
 /// The rows of the groups that are shown.
 fn of_shown(batch: &Batch, shown: &BTreeSet<String>) -> Batch {
-    let rows: RecordBatch = batch.rows();
+    let rows = batch.rows();
     let Some(groups) = rows.column_by_name(GROUP).and_then(Column::new) else { return batch.clone() };
     let has_all_ranks = WITH_ALL_RANKS.contains(&batch.spec.name);
     let is_shown = |row| groups.text(row).map_or(has_all_ranks, |group| shown.contains(group));
-    let kept: BooleanArray = (0..rows.num_rows()).map(is_shown).map(Some).collect();
-    filter_record_batch(&rows, &kept).map_or_else(|_| batch.clone(), |rows| Batch::new(batch.spec, rows))
+    kept_rows(batch, (0..rows.num_rows()).map(is_shown))
 }

@@ -162,7 +162,12 @@ fn of_steps(batch: &Batch, filter: &StepFilter, steps: &mut BTreeSet<(u32, Optio
     let has_labels = batch.spec.column_spec("step_label").is_some();
     steps.extend(of_rows.iter().flatten().filter(|_| has_labels));
     let is_kept = |step: &Option<(u32, Option<i64>)>| step.is_none_or(|(i, label)| filter.keeps(i, label));
-    let kept: BooleanArray = of_rows.iter().map(is_kept).map(Some).collect();
+    kept_rows(batch, of_rows.iter().map(is_kept))
+}
+
+/// The rows of a table that are kept, by one answer for each row.
+pub(super) fn kept_rows(batch: &Batch, kept: impl Iterator<Item = bool>) -> Batch {
+    let kept: BooleanArray = kept.map(Some).collect();
     match filter_record_batch(&batch.rows(), &kept) {
         Ok(rows) => Batch::new(batch.spec, rows),
         Err(_) => batch.clone(),

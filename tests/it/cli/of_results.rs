@@ -35,6 +35,14 @@ fn analysed(sample: &str, folder: &Path) -> (String, String) {
     (traces, results)
 }
 
+/// What a command says of the traces; of their results it says the same, and ends alike.
+fn same(traces: &str, results: &str, stem: &str, options: &[&str]) -> Output {
+    let [of, from] = [traces, results].map(|place| hta(&[&[stem, place], options].concat()));
+    assert_eq!(text(&from.stdout), text(&of.stdout), "{traces} {stem} {options:?}: {}", text(&from.stderr));
+    assert_eq!(from.status.code(), of.status.code(), "{traces} {stem} {options:?}");
+    of
+}
+
 #[test]
 fn the_text_from_results_is_that_from_traces() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -42,9 +50,7 @@ fn the_text_from_results_is_that_from_traces() {
         let (traces, results) = analysed(sample, folder.path());
         for stem in ANALYSES.iter().map(|a| a.stem()).chain(["communication"]) {
             for options in [&[][..], &["--top", "3"]] {
-                let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
-                assert_eq!(text(&from.stdout), text(&of.stdout), "{sample} {stem}: {}", text(&from.stderr));
-                assert_eq!(from.status.code(), of.status.code(), "{sample} {stem}");
+                same(&traces, &results, stem, options);
             }
         }
     }
@@ -60,14 +66,7 @@ fn the_text_of_chosen_ranks_and_steps_of_results_is_that_of_traces() {
         let (traces, results) = analysed(sample, folder.path());
         for stem in NARROWED {
             for options in [&["--ranks", "0,2"][..], &["--steps", steps], &["--ranks", "0-1", "--top", "1"]] {
-                let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
-                assert_eq!(
-                    text(&from.stdout),
-                    text(&of.stdout),
-                    "{sample} {stem} {options:?}: {}",
-                    text(&from.stderr)
-                );
-                assert_eq!(from.status.code(), of.status.code(), "{sample} {stem} {options:?}");
+                same(&traces, &results, stem, options);
             }
         }
     }
@@ -81,18 +80,12 @@ fn the_text_of_chosen_groups_and_coordinates_of_results_is_that_of_traces() {
         [("gpu_ddp8", None), ("gpu_ep4", Some("ep=1,ep=3")), ("gpu_pp4", Some("pp=1-2")), ("gloo_ddp4", None)]
     {
         let (traces, results) = analysed(sample, folder.path());
-        let same = |stem: &str, options: &[&str]| {
-            let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
-            assert_eq!(
-                text(&from.stdout),
-                text(&of.stdout),
-                "{sample} {stem} {options:?}: {}",
-                text(&from.stderr)
-            );
+        let both = |stem: &str, options: &[&str]| {
+            let of = same(&traces, &results, stem, options);
             assert!(of.status.success(), "{sample} {stem} {options:?}: {}", text(&of.stderr));
         };
         for (stem, along) in NARROWED.iter().zip(along.iter().cycle()) {
-            same(stem, &["--ranks", along]);
+            both(stem, &["--ranks", along]);
         }
         let listed =
             hta(&["query", "SELECT process_group FROM process_groups", &results, "--format", "json"]);
@@ -100,13 +93,13 @@ fn the_text_of_chosen_groups_and_coordinates_of_results_is_that_of_traces() {
             serde_json::from_slice(&listed.stdout).expect("the groups of the job");
         for group in listed.iter().take(3).filter_map(|row| row["process_group"].as_str()) {
             for stem in ["collectives", "communication", "sync", "efficiency", "fabric", "experts"] {
-                same(stem, &["--group", group]);
+                both(stem, &["--group", group]);
             }
             let judged = hta(&["stragglers", &results, "--group", group]);
             let errors = text(&judged.stderr);
             assert!(errors.contains("cannot use --group for `stragglers` of results"), "{errors}");
-            same("collectives", &["--group", group, "--table", "collectives", "--format", "csv"]);
-            same("sync", &["--group", group, "--table", "sync", "--format", "csv"]);
+            both("collectives", &["--group", group, "--table", "collectives", "--format", "csv"]);
+            both("sync", &["--group", group, "--table", "sync", "--format", "csv"]);
         }
         let nobody = hta(&["sync", &results, "--group", "nobody"]);
         let errors = text(&nobody.stderr);

@@ -46,6 +46,8 @@ fn make() -> (tempfile::TempDir, Page, String) {
     }
     let results = dir.path().join("out");
     let page = analyze(shown(&traces), &results, &["--no-events"]);
+    // A folder that all tests share is never removed: leave little in it.
+    std::fs::remove_dir_all(&traces).expect("the traces can be removed");
     let results = shown(&results).to_string();
     (dir, page, results)
 }
